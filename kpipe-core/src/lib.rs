@@ -1,6 +1,7 @@
 //! Parallel consumption of Kafka: one task per record, order per key, and an offset committed only
 //! when every record below it is finished.
 
+mod budget;
 #[cfg(not(loom))]
 mod error;
 mod record;

@@ -1,0 +1,134 @@
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+const LIMITS: Limits = Limits { in_flight: 32, held: 64, bytes: 1_000 };
+
+fn member(budget: &Budget) -> (ShareId, Arc<Signal>) {
+    let signal = Arc::new(Signal::new());
+    (budget.join(signal.clone()), signal)
+}
+
+fn woken(signal: &Signal) -> bool {
+    signal.poll_take(&mut Context::from_waker(Waker::noop())) == Poll::Ready(Reasons::ROOM)
+}
+
+#[test]
+fn a_lone_share_may_use_every_slot() {
+    let budget = Budget::new(LIMITS);
+    let (only, _) = member(&budget);
+    assert_eq!(budget.acquire_slots(only, 100), 32);
+    assert_eq!(budget.acquire_slots(only, 1), 0);
+}
+
+/// C16: five partitions, one of which takes whatever it can get.
+#[test]
+fn a_hot_share_leaves_the_others_their_guarantee() {
+    let budget = Budget::new(Limits { in_flight: 160, held: 1_000, bytes: 10_000 });
+    let (hot, _) = member(&budget);
+    let others: Vec<_> = (0..4).map(|_| member(&budget)).collect();
+    let slots = budget.acquire_slots(hot, u64::MAX);
+    let held = budget.acquire_held(hot, u64::MAX);
+    assert!(slots >= 150, "the hot one gets nearly everything: {slots}");
+    assert!(held >= 800, "{held}");
+    for (other, _) in &others {
+        assert_eq!(budget.acquire_slots(*other, u64::MAX), 2);
+        assert_eq!(budget.acquire_held(*other, u64::MAX), 50);
+    }
+}
+
+#[test]
+fn bytes_over_the_limit_stop_taking_until_an_eighth_is_free() {
+    let budget = Budget::new(LIMITS);
+    let (id, signal) = member(&budget);
+    assert_eq!(budget.acquire_held(id, 4), 4);
+    budget.charge_bytes(id, 1_200);
+    assert_eq!(budget.acquire_held(id, 1), 0);
+    budget.release_held(id, 1, 250);
+    assert!(!woken(&signal), "50 bytes free is not worth it");
+    assert_eq!(budget.acquire_held(id, 1), 0, "nor is it for a look in between");
+    budget.release_held(id, 1, 100);
+    assert!(woken(&signal));
+    assert_eq!(budget.acquire_held(id, 1), 1);
+}
+
+#[test]
+fn a_full_hold_wakes_once_an_eighth_is_free() {
+    let budget = Budget::new(LIMITS);
+    let (id, signal) = member(&budget);
+    assert_eq!(budget.acquire_held(id, 128), 64);
+    assert_eq!(budget.acquire_held(id, 128), 0);
+    budget.release_held(id, 7, 0);
+    assert!(!woken(&signal));
+    budget.release_held(id, 1, 0);
+    assert!(woken(&signal));
+    assert_eq!(budget.acquire_held(id, 128), 8);
+}
+
+/// What others leave to a waiter may be no more than its guarantee, so that must be enough to wake
+/// it.
+#[test]
+fn a_waiter_wakes_for_its_guarantee_when_a_stuck_neighbour_keeps_the_rest() {
+    let budget = Budget::new(Limits { in_flight: 32, held: 1_024, bytes: 1_000_000 });
+    let (stuck, _) = member(&budget);
+    let (waiter, signal) = member(&budget);
+    let rest: Vec<_> = (0..14).map(|_| member(&budget)).collect();
+    assert!(budget.acquire_held(stuck, u64::MAX) > 700);
+    assert_eq!(budget.acquire_held(waiter, 128), 16);
+    assert_eq!(budget.acquire_held(waiter, 128), 0);
+    budget.release_held(waiter, 16, 0);
+    assert!(woken(&signal));
+    drop(rest);
+}
+
+#[test]
+fn a_wake_up_that_a_leaving_share_did_not_use_goes_to_the_next() {
+    let budget = Budget::new(Limits { in_flight: 1, held: 8, bytes: 8 });
+    let (holder, _) = member(&budget);
+    let (first, first_signal) = member(&budget);
+    let (second, second_signal) = member(&budget);
+    assert_eq!(budget.acquire_slots(holder, 1), 1);
+    assert_eq!(budget.acquire_slots(first, 1), 0);
+    assert_eq!(budget.acquire_slots(second, 1), 0);
+    budget.release_slots(holder, 1);
+    assert!(woken(&first_signal));
+    assert!(!woken(&second_signal), "one release wakes one waiter");
+    budget.leave(first);
+    assert!(woken(&second_signal));
+    assert_eq!(budget.acquire_slots(second, 1), 1);
+}
+
+#[test]
+fn one_release_of_many_slots_reaches_every_waiter_in_turn() {
+    let budget = Budget::new(Limits { in_flight: 2, held: 8, bytes: 8 });
+    let (holder, _) = member(&budget);
+    let waiters: Vec<_> = (0..2).map(|_| member(&budget)).collect();
+    assert_eq!(budget.acquire_slots(holder, 2), 2);
+    for (waiter, _) in &waiters {
+        assert_eq!(budget.acquire_slots(*waiter, 1), 0);
+    }
+    budget.release_slots(holder, 2);
+    for (waiter, signal) in &waiters {
+        assert!(woken(signal));
+        assert_eq!(budget.acquire_slots(*waiter, 1), 1);
+    }
+}
+
+/// C13: whatever comes and goes, at rest nothing is in use and the shares' places are reused.
+#[test]
+fn a_hundred_shares_that_left_with_work_in_flight_leave_nothing_behind() {
+    let budget = Budget::new(LIMITS);
+    for _ in 0..100 {
+        let (id, _) = member(&budget);
+        assert!(budget.acquire_slots(id, 8) > 0 && budget.acquire_held(id, 8) == 8);
+        budget.charge_bytes(id, 80);
+        budget.leave(id);
+        for _ in 0..8 {
+            budget.release_attempt(id, 10);
+        }
+    }
+    assert_eq!(budget.usage(), Usage::default());
+    assert_eq!(budget.state.lock().shares.len(), 1);
+    let (id, _) = member(&budget);
+    assert_eq!(budget.acquire_slots(id, 100), 32, "no guarantee of a share that left lingers");
+}
