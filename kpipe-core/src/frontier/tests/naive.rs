@@ -1,0 +1,111 @@
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::{Seq, Tracker};
+
+/// The frontier by its definition: every offset by sequence, and the set of the unfinished.
+#[derive(Debug)]
+pub(super) struct Naive {
+    start: i64,
+    offsets: Vec<i64>,
+    unfinished: BTreeSet<u64>,
+}
+
+impl Naive {
+    fn end(&self) -> u64 {
+        self.offsets.len() as u64
+    }
+
+    pub(super) fn is_unfinished(&self, seq: u64) -> bool {
+        self.unfinished.contains(&seq)
+    }
+
+    pub(super) fn head(&self) -> u64 {
+        self.unfinished.first().copied().unwrap_or(self.end())
+    }
+
+    fn offset(&self, seq: u64) -> i64 {
+        self.offsets[seq as usize]
+    }
+}
+
+impl Tracker for Naive {
+    fn new(start: i64) -> Self {
+        Self { start, offsets: Vec::new(), unfinished: BTreeSet::new() }
+    }
+
+    fn register(&mut self, offset: i64) -> Option<Seq> {
+        if offset < self.next_expected() {
+            return None;
+        }
+        let seq = self.end();
+        self.offsets.push(offset);
+        self.unfinished.insert(seq);
+        Some(Seq(seq))
+    }
+
+    fn try_complete(&mut self, seq: Seq) -> Option<bool> {
+        self.try_complete_run(seq, 1)
+    }
+
+    fn try_complete_run(&mut self, Seq(first): Seq, count: u64) -> Option<bool> {
+        if !(first..=self.end()).contains(&first.checked_add(count)?)
+            || first < self.head()
+            || !(first..first + count).all(|seq| self.unfinished.contains(&seq))
+        {
+            return None;
+        }
+        let before = self.next_offset();
+        for seq in first..first + count {
+            self.unfinished.remove(&seq);
+        }
+        Some(self.next_offset() > before)
+    }
+
+    fn next_offset(&self) -> i64 {
+        match self.unfinished.first() {
+            Some(seq) => self.offset(*seq),
+            None => self.next_expected(),
+        }
+    }
+
+    fn next_expected(&self) -> i64 {
+        self.offsets.last().map_or(self.start, |last| last + 1)
+    }
+
+    fn unfinished(&self) -> u64 {
+        self.unfinished.len() as u64
+    }
+
+    fn finished_beyond(&self) -> u64 {
+        self.window() - self.unfinished()
+    }
+
+    fn window(&self) -> u64 {
+        self.end() - self.head()
+    }
+
+    fn oldest_unfinished(&self) -> Option<(Seq, i64)> {
+        self.unfinished.first().map(|seq| (Seq(*seq), self.offset(*seq)))
+    }
+
+    fn offset_of(&self, Seq(seq): Seq) -> Option<i64> {
+        (self.head()..self.end()).contains(&seq).then(|| self.offset(seq))
+    }
+
+    fn runs(&self) -> Vec<Range<i64>> {
+        let mut runs: Vec<Range<i64>> = Vec::new();
+        let mut grows = false;
+        for seq in self.head()..self.end() {
+            let offset = self.offset(seq);
+            let finished = !self.unfinished.contains(&seq);
+            match runs.last_mut() {
+                Some(run) if finished && grows => run.end = offset + 1,
+                _ if finished => runs.push(offset..offset + 1),
+                _ => {}
+            }
+            grows = finished;
+        }
+        runs
+    }
+}
