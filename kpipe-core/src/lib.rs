@@ -3,15 +3,36 @@
 
 mod budget;
 #[cfg(not(loom))]
+mod consumer;
+#[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+mod failure;
+mod frontier;
+#[cfg(not(loom))]
+mod handler;
+mod lanes;
+#[cfg(not(loom))]
+mod observe;
+mod partition;
 mod record;
+#[cfg(not(loom))]
+mod runtime;
 #[cfg(not(loom))]
 pub mod source;
 mod sync;
 mod wake;
 
 #[cfg(not(loom))]
-pub use crate::error::{Error, ErrorKind};
+pub use crate::{
+    consumer::{Consumer, NullKeys, Ordering},
+    error::{Error, ErrorKind},
+    failure::{Failure, FailureKind, OnFailure},
+    handler::{BoxHandler, Context, FnHandler, Handler, HandlerResult, IntoHandler},
+    observe::{FailedRecord, PartitionStats, Stats},
+    runtime::{Report, Running},
+    source::{StartAt, kafka},
+};
 pub use crate::record::{
     Header, Headers, HeadersIter, Record, RecordBuilder, RecordId, Timestamp, TopicPartition,
 };

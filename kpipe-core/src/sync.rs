@@ -7,10 +7,10 @@
 pub(crate) use parking_lot::Mutex;
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Arc, atomic};
+pub(crate) use std::sync::Arc;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Arc, atomic};
+pub(crate) use loom::sync::Arc;
 
 #[cfg(loom)]
 pub(crate) use self::checked::Mutex;
@@ -18,8 +18,14 @@ pub(crate) use self::checked::Mutex;
 #[cfg(loom)]
 mod checked {
     /// loom's mutex with parking_lot's surface: locking returns the guard itself.
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T: Default> Default for Mutex<T> {
+        fn default() -> Self {
+            Self::new(T::default())
+        }
+    }
 
     impl<T> Mutex<T> {
         pub(crate) fn new(value: T) -> Self {

@@ -1,4 +1,5 @@
-//! How an intake is woken: by an arrival, by the budget, or to stop.
+//! How an intake is woken, by an arrival, by the budget or to stop, and the control loop at a drain's
+//! end.
 
 use std::task::{Context, Poll, Waker};
 
@@ -6,7 +7,7 @@ use crate::sync::Mutex;
 
 /// Reasons that accumulate until the one waiter takes them all. A reason raised before, during or
 /// after the waiter looks is never lost (R15): reasons and waker lie under one lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Signal {
     state: Mutex<State>,
 }
@@ -26,8 +27,10 @@ impl Reasons {
     pub(crate) const ARRIVAL: Self = Self(1);
     /// The budget or the partition's window has room again.
     pub(crate) const ROOM: Self = Self(2);
-    /// The intake is to end.
+    /// The intake is to end; the consumer is to shut down.
     pub(crate) const STOP: Self = Self(4);
+    /// The last attempt of a partition that drains has ended.
+    pub(crate) const DRAINED: Self = Self(8);
 
     pub(crate) fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -39,10 +42,6 @@ impl Reasons {
 }
 
 impl Signal {
-    pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State::default()) }
-    }
-
     /// Adds a reason and wakes the waiter. Short enough for librdkafka's own threads, which call it
     /// under a queue's lock.
     pub(crate) fn raise(&self, reason: Reasons) {

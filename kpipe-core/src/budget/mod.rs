@@ -11,8 +11,6 @@
 
 mod resource;
 
-#[cfg(all(loom, test))]
-mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

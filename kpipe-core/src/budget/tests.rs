@@ -5,7 +5,7 @@ use super::*;
 const LIMITS: Limits = Limits { in_flight: 32, held: 64, bytes: 1_000 };
 
 fn member(budget: &Budget) -> (ShareId, Arc<Signal>) {
-    let signal = Arc::new(Signal::new());
+    let signal = Arc::<Signal>::default();
     (budget.join(signal.clone()), signal)
 }
 

@@ -1,0 +1,5 @@
+//! What a running consumer shows of itself.
+
+mod stats;
+
+pub use self::stats::{FailedRecord, PartitionStats, Stats};

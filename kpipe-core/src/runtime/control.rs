@@ -1,0 +1,335 @@
+//! Follows the group: starts epochs, drains and gives back what is revoked, and shuts down.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::commit::Commit;
+use super::epoch::Epoch;
+use super::house::{Chore, House};
+use super::report::Report;
+use super::shared::Shared;
+use crate::consumer::{Settings, Topic};
+use crate::error::{Error, ErrorKind};
+use crate::handler::Scope;
+use crate::partition::Partition;
+use crate::record::TopicPartition;
+use crate::source::{Arrivals, Assignment, Closed, Event, Source, SourceError};
+use crate::wake::Signal;
+
+/// How long attempts that were cancelled have to notice before their epoch closes.
+const GRACE: Duration = Duration::from_millis(100);
+/// The default drain deadline is the smaller of this and half of what the group waits.
+const LONGEST_DEFAULT_DRAIN: Duration = Duration::from_secs(20);
+/// The last commit of revoked partitions may take this long, and half of what the group still waits
+/// after the drain.
+const FINAL_COMMIT: Duration = Duration::from_secs(5);
+
+/// The control loop of a consumer.
+pub(super) struct Control {
+    source: Box<dyn Source>,
+    topics: HashMap<Arc<str>, Topic>,
+    settings: Arc<Settings>,
+    group_id: Arc<str>,
+    shared: Arc<Shared>,
+    house: House,
+    /// Where handlers run.
+    runtime: Handle,
+    /// Epochs that wait for the attempts of the one before.
+    waiting: Vec<(Arc<Epoch>, Arc<Epoch>)>,
+    /// Closed epochs with attempts still running.
+    stragglers: HashMap<TopicPartition, Arc<Epoch>>,
+    drain_deadline: Duration,
+    fatal: Option<SourceError>,
+}
+
+impl Control {
+    pub(super) fn new(
+        source: Box<dyn Source>,
+        topics: Vec<Topic>,
+        settings: Arc<Settings>,
+        shared: Arc<Shared>,
+        runtime: Handle,
+    ) -> Self {
+        let drain_deadline = settings
+            .drain_deadline
+            .unwrap_or_else(|| LONGEST_DEFAULT_DRAIN.min(source.rebalance_timeout() / 2));
+        Self {
+            house: House::new(shared.clone(), settings.commit_interval),
+            topics: topics.into_iter().map(|topic| (topic.name.clone(), topic)).collect(),
+            group_id: settings.group_id.as_str().into(),
+            source,
+            settings,
+            shared,
+            runtime,
+            waiting: Vec::new(),
+            stragglers: HashMap::new(),
+            drain_deadline,
+            fatal: None,
+        }
+    }
+
+    /// Runs until a shutdown is asked for or the membership is over, then shuts down.
+    pub(super) async fn run(mut self) -> Result<Report, Error> {
+        while self.shared.stop_by().is_none() && self.fatal.is_none() {
+            tokio::select! {
+                biased;
+                chore = self.house.next() => self.does(chore),
+                event = self.source.next_event() => self.follow(event).await,
+            }
+        }
+        self.shut_down().await
+    }
+
+    fn does(&mut self, chore: Chore) {
+        if let Chore::Drained = chore {
+            self.start_waiting();
+        }
+        self.house.does(chore, &*self.source);
+    }
+
+    async fn follow(&mut self, event: Event) {
+        match event {
+            Event::Assigned(partitions) => self.assign(partitions).await,
+            Event::Revoked(partitions) => {
+                tracing::info!(target: "kpipe", ?partitions, "partitions revoked");
+                let by = Instant::now() + self.drain_deadline;
+                self.drain_and_release(partitions, by).await;
+            }
+            Event::Lost(partitions) => {
+                tracing::warn!(target: "kpipe", ?partitions, "partitions lost");
+                self.discard(&partitions);
+                self.source.unassign(partitions).await;
+            }
+            Event::PositionLost(partition) => {
+                tracing::warn!(
+                    target: "kpipe", %partition,
+                    "the log no longer holds the position; starting over by policy"
+                );
+                self.discard(std::slice::from_ref(&partition));
+                self.source.unassign(vec![partition.clone()]).await;
+                self.assign(vec![partition]).await;
+            }
+            Event::Failed(partition, error) => {
+                self.shared.client_errors.fetch_add(1, Relaxed);
+                tracing::error!(target: "kpipe", %partition, %error, "partition not consumed");
+            }
+            Event::Error(error) => {
+                self.shared.client_errors.fetch_add(1, Relaxed);
+                if error.fatal {
+                    tracing::error!(target: "kpipe", %error, "the membership is over");
+                    self.fatal = Some(error);
+                } else {
+                    tracing::warn!(target: "kpipe", %error, "the client reports an error");
+                }
+            }
+        }
+    }
+
+    async fn assign(&mut self, partitions: Vec<TopicPartition>) {
+        let signals: HashMap<TopicPartition, Arc<Signal>> =
+            partitions.into_iter().map(|partition| (partition, Arc::default())).collect();
+        let wanted = signals
+            .iter()
+            .map(|(partition, signal)| (partition.clone(), Arrivals(signal.clone())))
+            .collect();
+        let assignments = self.source.assign(wanted).await;
+        tracing::info!(target: "kpipe", ?assignments, "partitions assigned");
+        for assignment in assignments {
+            if let Some(signal) = signals.get(&assignment.partition) {
+                self.begin(assignment, signal.clone());
+            }
+        }
+    }
+
+    /// Begins an epoch; its intake starts once no attempt of an earlier epoch of the same partition
+    /// runs (G2).
+    fn begin(&mut self, assignment: Assignment, signal: Arc<Signal>) {
+        let Assignment { partition, start, uncommitted_start, queue } = assignment;
+        let committed = (!uncommitted_start).then_some(start);
+        let epoch = Arc::new(Epoch {
+            settings: self.settings.clone(),
+            partition: Partition::new(
+                start,
+                committed,
+                self.settings.max_finished_beyond,
+                signal.clone(),
+                self.shared.control.clone(),
+            ),
+            queue,
+            share: self.shared.budget.join(signal.clone()),
+            signal,
+            budget: self.shared.budget.clone(),
+            scope: Arc::new(Scope {
+                group_id: self.group_id.clone(),
+                cancelled: CancellationToken::new(),
+            }),
+            started: Instant::now(),
+            id: partition,
+        });
+        self.shared.epochs.write().insert(epoch.id.clone(), epoch.clone());
+        match self.stragglers.remove(&epoch.id) {
+            Some(before) if !before.partition.is_idle() => self.waiting.push((epoch, before)),
+            _ => self.start(epoch),
+        }
+    }
+
+    fn start(&self, epoch: Arc<Epoch>) {
+        match self.topics.get(&epoch.id.topic) {
+            Some(topic) => topic.start(epoch, &self.runtime),
+            None => tracing::error!(
+                target: "kpipe", partition = %epoch.id,
+                "assigned a partition of a topic that was not asked for"
+            ),
+        }
+    }
+
+    fn start_waiting(&mut self) {
+        let (ready, waiting) =
+            self.waiting.drain(..).partition(|(_, before)| before.partition.is_idle());
+        self.waiting = waiting;
+        let ready: Vec<(Arc<Epoch>, Arc<Epoch>)> = ready;
+        for (epoch, _) in ready {
+            self.start(epoch);
+        }
+        self.stragglers.retain(|_, epoch| !epoch.partition.is_idle());
+    }
+
+    /// Lets what runs in these partitions end, up to the deadline, commits, and gives them back.
+    async fn drain_and_release(&mut self, partitions: Vec<TopicPartition>, by: Instant) {
+        let epochs = self.epochs(&partitions);
+        self.drain(&epochs, by).await;
+        let last = self.close(&epochs);
+        let left = self.source.rebalance_timeout().saturating_sub(self.drain_deadline);
+        self.commit_finally(last, Instant::now() + FINAL_COMMIT.min(left / 2)).await;
+        self.source.unassign(partitions).await;
+    }
+
+    /// Stops intake and waits for what runs; what does not end in time is cancelled.
+    async fn drain(&mut self, epochs: &[Arc<Epoch>], by: Instant) {
+        for epoch in epochs {
+            epoch.begin_drain();
+        }
+        self.wait_for(epochs, by).await;
+        if epochs.iter().any(|epoch| !epoch.partition.is_idle()) {
+            for epoch in epochs {
+                epoch.scope.cancelled.cancel();
+            }
+            self.wait_for(epochs, Instant::now() + GRACE).await;
+        }
+    }
+
+    /// Goes on with the chores until these epochs are idle, the time is up, or most of the time to
+    /// shut down is.
+    async fn wait_for(&mut self, epochs: &[Arc<Epoch>], by: Instant) {
+        while epochs.iter().any(|epoch| !epoch.partition.is_idle()) {
+            let by = by.min(self.shared.stop_by().map_or(by, drain_until));
+            tokio::select! {
+                biased;
+                chore = self.house.next() => self.does(chore),
+                () = sleep_until(by) => return,
+            }
+        }
+    }
+
+    /// Closes epochs and takes them off the books; returns what is to be committed for them.
+    fn close(&mut self, epochs: &[Arc<Epoch>]) -> Vec<(Arc<Epoch>, i64)> {
+        let mut last = Vec::new();
+        for epoch in epochs {
+            last.extend(epoch.close().map(|next| (epoch.clone(), next)));
+            self.shared.retire(epoch);
+            if !self.drop_unstarted(epoch) && !epoch.partition.is_idle() {
+                self.stragglers.insert(epoch.id.clone(), epoch.clone());
+            }
+        }
+        last
+    }
+
+    /// An epoch whose intake never started hands its place on to nobody: its predecessor's
+    /// attempts are the stragglers that the next one waits for.
+    fn drop_unstarted(&mut self, epoch: &Arc<Epoch>) -> bool {
+        let Some(at) = self.waiting.iter().position(|(waiting, _)| Arc::ptr_eq(waiting, epoch))
+        else {
+            return false;
+        };
+        let (unstarted, before) = self.waiting.swap_remove(at);
+        unstarted.budget.leave(unstarted.share);
+        self.stragglers.insert(before.id.clone(), before);
+        true
+    }
+
+    async fn commit_finally(&mut self, last: Vec<(Arc<Epoch>, i64)>, by: Instant) {
+        // The periodic commit that may be on its way is older, and must not arrive later.
+        if timeout_at(by, self.house.commit_answered()).await.is_err() {
+            tracing::warn!(target: "kpipe", "no answer to a commit before partitions were given back");
+            return;
+        }
+        let Some(commit) = Commit::send(&*self.source, last) else { return };
+        match timeout_at(by, commit).await {
+            Ok(answer) => answer.book(&self.shared),
+            Err(_) => tracing::warn!(target: "kpipe", "no answer to the last commit of partitions"),
+        }
+    }
+
+    /// Ends epochs whose partitions are gone already: nothing is drained and nothing committed.
+    fn discard(&mut self, partitions: &[TopicPartition]) {
+        let epochs = self.epochs(partitions);
+        for epoch in &epochs {
+            epoch.begin_drain();
+        }
+        self.close(&epochs);
+    }
+
+    /// Stops intake, drains, commits, leaves the group, in that order (G10).
+    async fn shut_down(mut self) -> Result<Report, Error> {
+        let begun = Instant::now();
+        let deadline = begun + self.settings.shutdown_deadline;
+        let by = self.shared.stop_by().unwrap_or(deadline);
+        self.shared.stop(by);
+        let epochs: Vec<_> = self.shared.epochs.read().values().cloned().collect();
+        self.drain(&epochs, drain_until(by)).await;
+        let last = self.close(&epochs);
+        let wanted = last.clone();
+        let commit_by = by - by.saturating_duration_since(Instant::now()) / 2;
+        self.commit_finally(last, commit_by).await;
+        *self.shared.traffic.lock() = self.source.traffic();
+        let closed = self.source.close(by.saturating_duration_since(Instant::now())).await;
+        if let Some(fatal) = self.fatal {
+            return Err(Error::new(ErrorKind::Client, fatal.message.clone()).caused_by(fatal));
+        }
+        Ok(report(&self.shared, &wanted, closed, begun.elapsed()))
+    }
+
+    fn epochs(&self, partitions: &[TopicPartition]) -> Vec<Arc<Epoch>> {
+        let epochs = self.shared.epochs.read();
+        partitions.iter().filter_map(|partition| epochs.get(partition).cloned()).collect()
+    }
+}
+
+/// What a shutdown comes to, finished or not.
+pub(super) fn report(
+    shared: &Shared,
+    wanted: &[(Arc<Epoch>, i64)],
+    closed: Closed,
+    took: Duration,
+) -> Report {
+    let committed = shared.committed();
+    let uncommitted = wanted
+        .iter()
+        .filter(|(epoch, next)| committed.get(&epoch.id) != Some(next))
+        .map(|(epoch, next)| (epoch.id.clone(), *next))
+        .collect();
+    Report { stats: shared.stats(), committed, uncommitted, closed, took }
+}
+
+/// Until when attempts may go on if all is to be over at `by`: a fifth of the time that is left, at
+/// most 3 s, is kept for the commit and the close.
+fn drain_until(by: Instant) -> Instant {
+    let left = by.saturating_duration_since(Instant::now());
+    by - (left / 5).min(Duration::from_secs(3))
+}

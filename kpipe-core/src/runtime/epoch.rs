@@ -1,0 +1,124 @@
+//! One assignment of one partition, and what its tasks share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::budget::{Budget, ShareId};
+use crate::consumer::Settings;
+use crate::failure::Failure;
+use crate::frontier::Seq;
+use crate::handler::Scope;
+use crate::lanes::LaneKey;
+use crate::partition::{End, Partition, Runnable};
+use crate::record::{Record, TopicPartition};
+use crate::source::PartitionQueue;
+use crate::wake::Signal;
+
+/// What the tasks of one assignment of one partition share: work belongs to one epoch, and an
+/// epoch that is closed can move nothing (G7).
+pub(crate) struct Epoch {
+    pub(crate) id: TopicPartition,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) partition: Partition<Record>,
+    pub(crate) queue: Box<dyn PartitionQueue>,
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) share: ShareId,
+    pub(crate) scope: Arc<Scope>,
+    /// The zero of the partition's times.
+    pub(crate) started: Instant,
+}
+
+/// What a completion needs to know of a record that its handler has taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticket {
+    pub(super) seq: Seq,
+    pub(super) lane: Option<LaneKey>,
+    pub(super) offset: i64,
+    pub(super) bytes: u64,
+}
+
+impl Ticket {
+    pub(super) fn of(record: &Runnable<Record>) -> Self {
+        Self {
+            seq: record.seq,
+            lane: record.lane,
+            offset: record.item.offset(),
+            bytes: record.item.payload_len() as u64,
+        }
+    }
+}
+
+impl Epoch {
+    /// Time since the epoch's start, as its partition counts it.
+    pub(super) fn age_of(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// Ends an attempt that has a slot and a held record: completes the record, gives back what is
+    /// no longer needed, and returns the successor, which takes over the slot.
+    pub(super) fn conclude(&self, ticket: Ticket, end: End) -> Option<Runnable<Record>> {
+        let stays = matches!(end, End::Held(_));
+        let next = self.partition.finish(ticket.seq, ticket.lane, end);
+        if stays {
+            // Its place among the records held is given back when the epoch closes.
+            self.budget.release_held(self.share, 0, ticket.bytes);
+            if !self.settings.holds_slot() {
+                self.budget.release_slots(self.share, 1);
+            }
+        } else if next.is_some() {
+            self.budget.release_held(self.share, 1, ticket.bytes);
+        } else {
+            self.budget.release_attempt(self.share, ticket.bytes);
+        }
+        next
+    }
+
+    /// How a record ends whose attempt failed, by the user's policy (G1: never silently).
+    pub(super) fn end_of_failure(&self, ticket: Ticket, failure: &Failure) -> End {
+        let TopicPartition { topic, partition } = &self.id;
+        let offset = ticket.offset;
+        match self.settings.on_failure {
+            crate::OnFailure::Hold => {
+                tracing::error!(
+                    target: "kpipe", %topic, partition, offset, error = %failure,
+                    "a record failed; it stays, and its partition's committed offset waits for it"
+                );
+                End::Held(failure.to_string())
+            }
+            crate::OnFailure::Drop => {
+                tracing::error!(
+                    target: "kpipe", %topic, partition, offset, error = %failure,
+                    "a record failed and is dropped"
+                );
+                End::Dropped
+            }
+        }
+    }
+
+    /// Stops intake and gives up what waits behind its key.
+    pub(super) fn begin_drain(&self) {
+        let waiting = self.partition.begin_drain();
+        let bytes = waiting.iter().map(|record| record.item.payload_len() as u64).sum();
+        self.budget.release_held(self.share, waiting.len() as u64, bytes);
+    }
+
+    /// Ends the epoch; returns the offset still to be committed for it.
+    pub(super) fn close(&self) -> Option<i64> {
+        self.scope.cancelled.cancel();
+        let closing = self.partition.close();
+        self.budget.release_held(self.share, closing.held, 0);
+        if self.settings.holds_slot() {
+            self.budget.release_slots(self.share, closing.held);
+        }
+        closing.to_commit
+    }
+}
+
+impl std::fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoch").field("id", &self.id).finish_non_exhaustive()
+    }
+}

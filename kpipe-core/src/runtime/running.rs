@@ -1,0 +1,181 @@
+//! The start, and the user's handle to what runs.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::control::{self, Control};
+use super::report::Report;
+use super::shared::Shared;
+use crate::budget::Budget;
+use crate::consumer::{Consumer, Settings, Topic};
+use crate::error::{Error, ErrorKind};
+use crate::observe::Stats;
+use crate::source::{Closed, Connect, Source, Subscription};
+
+/// What a consumer came to; `None` while it runs.
+type Outcome = Option<Result<Report, Arc<Error>>>;
+
+/// A consumer that runs. Made by [`Consumer::start`].
+///
+/// Dropping it begins a shutdown within the default deadline that nobody waits for; it never blocks,
+/// inside or outside a runtime (C36).
+pub struct Running {
+    shared: Arc<Shared>,
+    settings: Arc<Settings>,
+    outcome: watch::Receiver<Outcome>,
+}
+
+pub(crate) async fn start(consumer: Consumer, source: Box<dyn Connect>) -> Result<Running, Error> {
+    let Consumer { settings, topics } = consumer;
+    settings.check()?;
+    check_topics(&topics)?;
+    let runtime = Handle::try_current().map_err(|error| {
+        Error::new(ErrorKind::NoRuntime, "a consumer is started inside a tokio runtime")
+            .caused_by(error)
+    })?;
+    let subscription = Subscription {
+        group_id: settings.group_id.clone(),
+        topics: topics.iter().map(|topic| topic.name.clone()).collect(),
+        start_at: settings.start_at,
+        prefetch_bytes: settings.prefetch_bytes(),
+        drain_deadline: settings.drain_deadline,
+    };
+    let source = source.connect(subscription).await?;
+    let settings = Arc::new(settings);
+    let budget = Arc::new(Budget::new(settings.limits()));
+    let shared = Arc::new(Shared::new(budget));
+    let (done, outcome) = watch::channel(None);
+    let running = Running { shared: shared.clone(), settings: settings.clone(), outcome };
+    launch(source, topics, settings, shared, runtime, done)?;
+    Ok(running)
+}
+
+fn check_topics(topics: &[Topic]) -> Result<(), Error> {
+    if topics.is_empty() {
+        return Err(Error::config("topics", "[]", "at least one topic is needed"));
+    }
+    let mut seen = HashSet::new();
+    for topic in topics {
+        if topic.name.is_empty() {
+            return Err(Error::config("topic", "\"\"", "must not be empty"));
+        }
+        if !seen.insert(&*topic.name) {
+            return Err(Error::config("topic", &topic.name, "may be given only once"));
+        }
+    }
+    Ok(())
+}
+
+/// Starts the control loop, on a thread of its own unless the source lives on virtual time.
+fn launch(
+    source: Box<dyn Source>,
+    topics: Vec<Topic>,
+    settings: Arc<Settings>,
+    shared: Arc<Shared>,
+    runtime: Handle,
+    done: watch::Sender<Outcome>,
+) -> Result<(), Error> {
+    if !source.wants_control_thread() {
+        let control = Control::new(source, topics, settings, shared.clone(), runtime.clone());
+        runtime.spawn(supervise(control, shared, done));
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorKind::Client, "the control loop's thread does not start").caused_by(error)
+    };
+    let own =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
+    let control = move || {
+        own.block_on(async {
+            let control = Control::new(source, topics, settings, shared.clone(), runtime);
+            supervise(control, shared, done).await;
+        });
+    };
+    std::thread::Builder::new().name("kpipe-control".into()).spawn(control).map_err(failed)?;
+    Ok(())
+}
+
+/// Runs the control loop and tells its outcome. When a shutdown's time is over the loop goes on to its
+/// end, but what there is by then is told (G10).
+async fn supervise(control: Control, shared: Arc<Shared>, done: watch::Sender<Outcome>) {
+    let begun = Instant::now();
+    let mut control = std::pin::pin!(control.run());
+    let outcome = tokio::select! {
+        biased;
+        outcome = &mut control => outcome,
+        () = shared.late() => {
+            let took = begun.elapsed();
+            let report = control::report(&shared, &[], Closed::InBackground, took);
+            done.send_replace(Some(Ok(report)));
+            drop(control.await);
+            return;
+        }
+    };
+    done.send_replace(Some(outcome.map_err(Arc::new)));
+}
+
+impl Running {
+    /// What the consumer looks like now. Cheap enough to be called every second.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Runs until `stop` is ready, then shuts down within the default deadline; or until the
+    /// membership is over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Client`] if the client failed in a way that it cannot go on from.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the consumer, see [`Running`].
+    pub async fn until(self, stop: impl Future<Output = ()>) -> Result<Report, Error> {
+        let mut outcome = self.outcome.clone();
+        tokio::select! {
+            _ = outcome.wait_for(Option::is_some) => {}
+            () = stop => {}
+        }
+        let deadline = self.settings.shutdown_deadline;
+        self.shutdown(deadline).await
+    }
+
+    /// Stops intake, drains, commits and leaves the group, in that order, within `deadline` (G10).
+    /// Attempts that are not finished when four fifths of it are over (or all but 3 s) are
+    /// cancelled and reported as abandoned; their records are delivered again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Client`] if the membership had already ended with an error.
+    ///
+    /// # Cancel safety
+    /// Once polled, the shutdown goes on whether or not it is waited for.
+    pub async fn shutdown(mut self, deadline: Duration) -> Result<Report, Error> {
+        self.shared.stop(Instant::now() + deadline);
+        match self.outcome.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(Ok(report))) => Ok(report.clone()),
+            Ok(Some(Err(error))) => {
+                Err(Error::new(error.kind(), error.to_string()).caused_by(error.clone()))
+            }
+            Ok(None) | Err(_) => {
+                Err(Error::new(ErrorKind::Client, "the control loop ended without a report"))
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.stop(Instant::now() + self.settings.shutdown_deadline);
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("group_id", &self.settings.group_id).finish_non_exhaustive()
+    }
+}
