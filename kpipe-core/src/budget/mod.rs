@@ -154,8 +154,11 @@ impl Budget {
         got
     }
 
-    /// Gives attempts back.
+    /// Gives attempts back. Giving back none is allowed after the share has ended.
     pub(crate) fn release_slots(&self, id: ShareId, count: u64) {
+        if count == 0 {
+            return;
+        }
         let mut state = self.state.lock();
         let State { slots, shares, .. } = &mut *state;
         slots.release(&mut occupied(shares, id).slots, count);
@@ -188,8 +191,11 @@ impl Budget {
         resource.charge(&mut occupied(shares, id).bytes, bytes);
     }
 
-    /// Gives records and their bytes back.
+    /// Gives records and their bytes back. Giving back none is allowed after the share has ended.
     pub(crate) fn release_held(&self, id: ShareId, records: u64, payload: u64) {
+        if records == 0 && payload == 0 {
+            return;
+        }
         let mut state = self.state.lock();
         state.release_held(id, records, payload);
         state.remove_if_done(id);

@@ -1,0 +1,260 @@
+//! A source in memory whose group does what a test says. It lives on the test's own runtime, so that
+//! a paused clock covers everything.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kpipe_core::source::{
+    Arrivals, Assignment, Closed, CommitError, CommitErrorKind, CommitOffset, Connect, Event,
+    PartitionQueue, Source, Subscription, Traffic,
+};
+use kpipe_core::{Error, Record, TopicPartition};
+use tokio::sync::mpsc;
+
+/// The test's end of the source; also what connects it.
+#[derive(Clone)]
+pub struct Cluster {
+    state: Arc<Mutex<State>>,
+    events: mpsc::UnboundedSender<Event>,
+    receiver: Arc<Mutex<Option<mpsc::UnboundedReceiver<Event>>>>,
+}
+
+#[derive(Default)]
+struct State {
+    logs: BTreeMap<TopicPartition, Vec<Record>>,
+    committed: BTreeMap<TopicPartition, i64>,
+    assigned: BTreeMap<TopicPartition, Cursor>,
+    /// Every commit that was asked for, in order.
+    commits: Vec<(TopicPartition, i64)>,
+    /// How the next commits are answered; `Ok` once it is empty.
+    answers: VecDeque<CommitErrorKind>,
+    released: Vec<TopicPartition>,
+    closed: bool,
+    taken: u64,
+}
+
+struct Cursor {
+    at: usize,
+    epoch: u64,
+    arrivals: Arrivals,
+}
+
+impl Cluster {
+    pub fn new() -> Self {
+        let (events, receiver) = mpsc::unbounded_channel();
+        let receiver = Arc::new(Mutex::new(Some(receiver)));
+        Self { state: Arc::default(), events, receiver }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Appends a record with the next offset.
+    pub fn produce(&self, topic: &str, partition: i32, key: Option<&str>, value: &str) {
+        let mut state = self.state();
+        let id = TopicPartition::new(topic, partition);
+        let log = state.logs.entry(id.clone()).or_default();
+        let next = log.last().map_or(0, |record| record.offset() + 1);
+        let mut record = Record::builder(topic, partition, next).value(value.to_owned());
+        if let Some(key) = key {
+            record = record.key(key.to_owned());
+        }
+        log.push(record.build());
+        if let Some(cursor) = state.assigned.get(&id) {
+            cursor.arrivals.notify();
+        }
+    }
+
+    /// Appends a record as it is, at whatever offset it names.
+    pub fn append(&self, record: Record) {
+        let id = TopicPartition::new(record.topic(), record.partition());
+        let mut state = self.state();
+        state.logs.entry(id.clone()).or_default().push(record);
+        if let Some(cursor) = state.assigned.get(&id) {
+            cursor.arrivals.notify();
+        }
+    }
+
+    pub fn send(&self, event: Event) {
+        self.events.send(event).expect("the source listens");
+    }
+
+    pub fn assign(&self, topic: &str, partitions: impl IntoIterator<Item = i32>) {
+        self.send(Event::Assigned(ids(topic, partitions)));
+    }
+
+    pub fn revoke(&self, topic: &str, partitions: impl IntoIterator<Item = i32>) {
+        self.send(Event::Revoked(ids(topic, partitions)));
+    }
+
+    /// Answers the next commits with these errors.
+    pub fn fail_commits(&self, kinds: impl IntoIterator<Item = CommitErrorKind>) {
+        self.state().answers.extend(kinds);
+    }
+
+    pub fn committed(&self, topic: &str, partition: i32) -> Option<i64> {
+        self.state().committed.get(&TopicPartition::new(topic, partition)).copied()
+    }
+
+    pub fn commits(&self) -> Vec<(TopicPartition, i64)> {
+        self.state().commits.clone()
+    }
+
+    pub fn released(&self) -> Vec<TopicPartition> {
+        self.state().released.clone()
+    }
+
+    pub fn closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// Records that left the queues.
+    pub fn taken(&self) -> u64 {
+        self.state().taken
+    }
+}
+
+fn ids(topic: &str, partitions: impl IntoIterator<Item = i32>) -> Vec<TopicPartition> {
+    partitions.into_iter().map(|partition| TopicPartition::new(topic, partition)).collect()
+}
+
+impl Connect for Cluster {
+    fn connect(
+        self: Box<Self>,
+        _: Subscription,
+    ) -> BoxFuture<'static, Result<Box<dyn Source>, Error>> {
+        let events = self.receiver.lock().unwrap().take().expect("a cluster is connected once");
+        let source: Box<dyn Source> = Box::new(Member { cluster: *self, events, epochs: 0 });
+        async move { Ok(source) }.boxed()
+    }
+}
+
+struct Member {
+    cluster: Cluster,
+    events: mpsc::UnboundedReceiver<Event>,
+    epochs: u64,
+}
+
+impl Source for Member {
+    fn next_event(&mut self) -> BoxFuture<'_, Event> {
+        async {
+            match self.events.recv().await {
+                Some(event) => event,
+                None => std::future::pending().await,
+            }
+        }
+        .boxed()
+    }
+
+    fn assign(
+        &mut self,
+        partitions: Vec<(TopicPartition, Arrivals)>,
+    ) -> BoxFuture<'_, Vec<Assignment>> {
+        let mut assignments = Vec::new();
+        for (partition, arrivals) in partitions {
+            self.epochs += 1;
+            let mut state = self.cluster.state();
+            let committed = state.committed.get(&partition).copied();
+            let log = state.logs.entry(partition.clone()).or_default();
+            let start = committed.or(log.first().map(Record::offset)).unwrap_or(0);
+            let at = log.partition_point(|record| record.offset() < start);
+            let queue = Queue {
+                cluster: self.cluster.clone(),
+                partition: partition.clone(),
+                epoch: self.epochs,
+            };
+            arrivals.notify();
+            let cursor = Cursor { at, epoch: self.epochs, arrivals };
+            state.assigned.insert(partition.clone(), cursor);
+            assignments.push(Assignment {
+                partition,
+                start,
+                uncommitted_start: committed.is_none(),
+                queue: Box::new(queue),
+            });
+        }
+        async { assignments }.boxed()
+    }
+
+    fn unassign(&mut self, partitions: Vec<TopicPartition>) -> BoxFuture<'_, ()> {
+        let mut state = self.cluster.state();
+        for partition in partitions {
+            state.assigned.remove(&partition);
+            state.released.push(partition);
+        }
+        async {}.boxed()
+    }
+
+    fn commit(
+        &self,
+        offsets: Vec<CommitOffset>,
+    ) -> BoxFuture<'static, Vec<Result<(), CommitError>>> {
+        let mut state = self.cluster.state();
+        let failure = state.answers.pop_front();
+        let answers = offsets
+            .into_iter()
+            .map(|CommitOffset { partition, next, .. }| {
+                state.commits.push((partition.clone(), next));
+                match failure {
+                    None => {
+                        state.committed.insert(partition, next);
+                        Ok(())
+                    }
+                    Some(kind) => Err(CommitError { kind, message: "scripted".to_owned() }),
+                }
+            })
+            .collect();
+        async { answers }.boxed()
+    }
+
+    fn log_ends(&self, partitions: Vec<TopicPartition>) -> BoxFuture<'static, Vec<Option<i64>>> {
+        let state = self.cluster.state();
+        let end = |id| {
+            let last = state.logs.get(id)?.last();
+            Some(last.map_or(0, |record| record.offset() + 1))
+        };
+        let ends = partitions.iter().map(end).collect();
+        async { ends }.boxed()
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic { records_delivered: self.cluster.taken(), ..Traffic::default() }
+    }
+
+    fn wants_control_thread(&self) -> bool {
+        false
+    }
+
+    fn close(self: Box<Self>, _: Duration) -> BoxFuture<'static, Closed> {
+        self.cluster.state().closed = true;
+        async { Closed::Completely }.boxed()
+    }
+}
+
+struct Queue {
+    cluster: Cluster,
+    partition: TopicPartition,
+    epoch: u64,
+}
+
+impl PartitionQueue for Queue {
+    fn take(&self, max: usize, into: &mut Vec<Record>) -> usize {
+        let mut state = self.cluster.state();
+        let State { logs, assigned, taken, .. } = &mut *state;
+        let Some(cursor) = assigned.get_mut(&self.partition).filter(|c| c.epoch == self.epoch)
+        else {
+            return 0;
+        };
+        let log = &logs[&self.partition];
+        let end = log.len().min(cursor.at + max);
+        into.extend_from_slice(&log[cursor.at..end]);
+        let count = end - cursor.at;
+        cursor.at = end;
+        *taken += count as u64;
+        count
+    }
+}
