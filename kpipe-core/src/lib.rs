@@ -33,6 +33,8 @@ pub use crate::{
     runtime::{Report, Running},
     source::{StartAt, kafka},
 };
+#[cfg(all(feature = "serde", not(loom)))]
+pub use crate::consumer::{AttemptDeadline, ConsumerConfig};
 pub use crate::record::{
     Header, Headers, HeadersIter, Record, RecordBuilder, RecordId, Timestamp, TopicPartition,
 };

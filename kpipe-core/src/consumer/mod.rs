@@ -1,5 +1,7 @@
 //! What to do with which topic: a consumer's definition, apart from any connection.
 
+#[cfg(feature = "serde")]
+mod config;
 mod ordering;
 mod settings;
 mod topic;
@@ -9,6 +11,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+pub use self::config::{AttemptDeadline, ConsumerConfig};
 pub use self::ordering::{NullKeys, Ordering};
 pub(crate) use self::settings::{LaneBy, Settings};
 pub(crate) use self::topic::Topic;
