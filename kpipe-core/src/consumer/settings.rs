@@ -136,7 +136,9 @@ impl Settings {
 
 /// A user's key extractor, down to the hash that a lane is found by.
 #[derive(Clone)]
-pub(crate) struct LaneBy(Arc<dyn Fn(&Record) -> Option<LaneKey> + Send + Sync>);
+pub(crate) struct LaneBy(Arc<FindLane>);
+
+type FindLane = dyn Fn(&Record) -> Option<LaneKey> + Send + Sync;
 
 impl LaneBy {
     pub(super) fn new<K: Hash>(key: impl Fn(&Record) -> Option<K> + Send + Sync + 'static) -> Self {
@@ -177,7 +179,7 @@ fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -191,9 +193,9 @@ pub(crate) fn span(value: Duration) -> String {
     match ms {
         0 if !value.is_zero() => format!("{value:?}"),
         0 => "0s".to_owned(),
-        _ if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
-        _ if ms % 60_000 == 0 => format!("{}m", ms / 60_000),
-        _ if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
+        _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
+        _ if ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        _ if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
         _ => format!("{ms}ms"),
     }
 }

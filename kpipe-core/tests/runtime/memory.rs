@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 /// The test's end of the source; also what connects it.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     state: Arc<Mutex<State>>,
     events: mpsc::UnboundedSender<Event>,
     receiver: Arc<Mutex<Option<mpsc::UnboundedReceiver<Event>>>>,
@@ -43,7 +43,7 @@ struct Cursor {
 }
 
 impl Cluster {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (events, receiver) = mpsc::unbounded_channel();
         let receiver = Arc::new(Mutex::new(Some(receiver)));
         Self { state: Arc::default(), events, receiver }
@@ -54,7 +54,7 @@ impl Cluster {
     }
 
     /// Appends a record with the next offset.
-    pub fn produce(&self, topic: &str, partition: i32, key: Option<&str>, value: &str) {
+    pub(crate) fn produce(&self, topic: &str, partition: i32, key: Option<&str>, value: &str) {
         let mut state = self.state();
         let id = TopicPartition::new(topic, partition);
         let log = state.logs.entry(id.clone()).or_default();
@@ -70,7 +70,7 @@ impl Cluster {
     }
 
     /// Appends a record as it is, at whatever offset it names.
-    pub fn append(&self, record: Record) {
+    pub(crate) fn append(&self, record: Record) {
         let id = TopicPartition::new(record.topic(), record.partition());
         let mut state = self.state();
         state.logs.entry(id.clone()).or_default().push(record);
@@ -79,41 +79,41 @@ impl Cluster {
         }
     }
 
-    pub fn send(&self, event: Event) {
+    pub(crate) fn send(&self, event: Event) {
         self.events.send(event).expect("the source listens");
     }
 
-    pub fn assign(&self, topic: &str, partitions: impl IntoIterator<Item = i32>) {
+    pub(crate) fn assign(&self, topic: &str, partitions: impl IntoIterator<Item = i32>) {
         self.send(Event::Assigned(ids(topic, partitions)));
     }
 
-    pub fn revoke(&self, topic: &str, partitions: impl IntoIterator<Item = i32>) {
+    pub(crate) fn revoke(&self, topic: &str, partitions: impl IntoIterator<Item = i32>) {
         self.send(Event::Revoked(ids(topic, partitions)));
     }
 
     /// Answers the next commits with these errors.
-    pub fn fail_commits(&self, kinds: impl IntoIterator<Item = CommitErrorKind>) {
+    pub(crate) fn fail_commits(&self, kinds: impl IntoIterator<Item = CommitErrorKind>) {
         self.state().answers.extend(kinds);
     }
 
-    pub fn committed(&self, topic: &str, partition: i32) -> Option<i64> {
+    pub(crate) fn committed(&self, topic: &str, partition: i32) -> Option<i64> {
         self.state().committed.get(&TopicPartition::new(topic, partition)).copied()
     }
 
-    pub fn commits(&self) -> Vec<(TopicPartition, i64)> {
+    pub(crate) fn commits(&self) -> Vec<(TopicPartition, i64)> {
         self.state().commits.clone()
     }
 
-    pub fn released(&self) -> Vec<TopicPartition> {
+    pub(crate) fn released(&self) -> Vec<TopicPartition> {
         self.state().released.clone()
     }
 
-    pub fn closed(&self) -> bool {
+    pub(crate) fn closed(&self) -> bool {
         self.state().closed
     }
 
     /// Records that left the queues.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.state().taken
     }
 }

@@ -13,7 +13,7 @@ use crate::memory::Cluster;
 /// Records every attempt; whatever its value says happens: `5ms` waits so long, `gate` waits until
 /// the test opens it, `fail` fails, `panic` panics, anything else is done at once.
 #[derive(Clone, Default)]
-pub struct Probe(Arc<Inner>);
+pub(crate) struct Probe(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -23,21 +23,21 @@ struct Inner {
 }
 
 #[derive(Default)]
-pub struct Log {
+pub(crate) struct Log {
     /// Beginnings and ends, in order.
-    pub steps: Vec<Step>,
-    pub running: usize,
-    pub peak: usize,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) running: usize,
+    pub(crate) peak: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     Begin(i32, i64),
     End(i32, i64),
 }
 
 impl Probe {
-    pub async fn handle(self, record: Record) -> HandlerResult {
+    pub(crate) async fn handle(self, record: Record) -> HandlerResult {
         let (partition, offset) = (record.partition(), record.offset());
         let running = self.begin(partition, offset);
         let value = std::str::from_utf8(record.value().unwrap_or_default())?.to_owned();
@@ -72,12 +72,12 @@ impl Probe {
     }
 
     /// Lets everything through from now on.
-    pub fn open_gate(&self) {
+    pub(crate) fn open_gate(&self) {
         *self.0.open.lock().unwrap() = true;
         self.0.gate.notify_waiters();
     }
 
-    pub fn begun(&self) -> Vec<(i32, i64)> {
+    pub(crate) fn begun(&self) -> Vec<(i32, i64)> {
         let log = self.0.state.lock().unwrap();
         let begin = |step: &Step| match step {
             Step::Begin(partition, offset) => Some((*partition, *offset)),
@@ -87,21 +87,21 @@ impl Probe {
     }
 
     /// The offsets begun, where there is one partition.
-    pub fn offsets(&self) -> Vec<i64> {
+    pub(crate) fn offsets(&self) -> Vec<i64> {
         self.begun().into_iter().map(|(_, offset)| offset).collect()
     }
 
-    pub fn peak(&self) -> usize {
+    pub(crate) fn peak(&self) -> usize {
         self.0.state.lock().unwrap().peak
     }
 
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.0.state.lock().unwrap().running
     }
 
     /// Asserts that of the records in one scope at most one ran at a time, each begun once, in
     /// offset order.
-    pub fn assert_ordered_by<S: Hash + Eq>(&self, scope: impl Fn(i32, i64) -> S) {
+    pub(crate) fn assert_ordered_by<S: Hash + Eq>(&self, scope: impl Fn(i32, i64) -> S) {
         self.assert_alone_by(&scope);
         let mut last: HashMap<(S, i32), i64> = HashMap::new();
         for (partition, offset) in self.begun() {
@@ -111,7 +111,7 @@ impl Probe {
     }
 
     /// Asserts that of the records in one scope at most one ran at a time.
-    pub fn assert_alone_by<S: Hash + Eq>(&self, scope: impl Fn(i32, i64) -> S) {
+    pub(crate) fn assert_alone_by<S: Hash + Eq>(&self, scope: impl Fn(i32, i64) -> S) {
         let log = self.0.state.lock().unwrap();
         let mut running: HashSet<S> = HashSet::new();
         for step in &log.steps {
@@ -143,21 +143,21 @@ impl Drop for Attempt {
 }
 
 /// A consumer of topic `t` whose handler is the probe.
-pub fn consumer(probe: &Probe) -> Consumer {
+pub(crate) fn consumer(probe: &Probe) -> Consumer {
     let probe = probe.clone();
     Consumer::new("g").topic("t", move |record: Record| probe.clone().handle(record))
 }
 
-pub async fn start(consumer: Consumer, cluster: &Cluster) -> Running {
+pub(crate) async fn start(consumer: Consumer, cluster: &Cluster) -> Running {
     consumer.start(cluster.clone()).await.expect("the consumer starts")
 }
 
 /// Lets everything happen that can happen without time passing, plus a millisecond.
-pub async fn settle() {
+pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 /// Lets virtual time pass.
-pub async fn pass(seconds: u64) {
+pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
