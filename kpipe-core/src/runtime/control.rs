@@ -1,6 +1,6 @@
 //! Follows the group: starts epochs, drains and gives back what is revoked, and shuts down.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -132,7 +132,7 @@ impl Control {
     }
 
     async fn assign(&mut self, partitions: Vec<TopicPartition>) {
-        let signals: HashMap<TopicPartition, Arc<Signal>> =
+        let signals: BTreeMap<TopicPartition, Arc<Signal>> =
             partitions.into_iter().map(|partition| (partition, Arc::default())).collect();
         let wanted = signals
             .iter()
