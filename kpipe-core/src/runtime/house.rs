@@ -14,13 +14,15 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use super::commit::{Answer, Commit};
 use super::shared::Shared;
 use crate::record::TopicPartition;
-use crate::source::Source;
+use crate::source::{Source, Traffic};
 use crate::wake::Reasons;
 
 /// How often the control loop looks at what the client has done.
 const LOOK: Duration = Duration::from_secs(1);
 /// Every so many looks the broker is asked for the log's ends.
 const LOOKS_PER_ENDS: u32 = 5;
+/// A group that was not polled for this long is about to be left: the client's shortest limit is 6 s.
+const POLL_OVERDUE: Duration = Duration::from_secs(3);
 
 /// Everything but the group's events that can wake the control loop.
 pub(super) struct House {
@@ -29,6 +31,7 @@ pub(super) struct House {
     commit: Option<Commit>,
     look_due: Interval,
     looks: u32,
+    poll_overdue: bool,
     ends: Option<(Vec<TopicPartition>, BoxFuture<'static, Vec<Option<i64>>>)>,
 }
 
@@ -52,7 +55,15 @@ impl House {
             due
         };
         let commits_due = every(commit_interval);
-        Self { shared, commits_due, commit: None, look_due: every(LOOK), looks: 0, ends: None }
+        Self {
+            shared,
+            commits_due,
+            commit: None,
+            look_due: every(LOOK),
+            looks: 0,
+            poll_overdue: false,
+            ends: None,
+        }
     }
 
     /// The next chore. Cancel safe.
@@ -93,7 +104,7 @@ impl House {
             }
             Chore::CommitAnswered(answer) => answer.book(&self.shared),
             Chore::LookDue => {
-                *self.shared.traffic.lock() = source.traffic();
+                self.watch_polls(source.traffic());
                 if self.looks.is_multiple_of(LOOKS_PER_ENDS) && self.ends.is_none() {
                     self.ask_for_ends(source);
                 }
@@ -109,6 +120,21 @@ impl House {
             }
             Chore::Drained | Chore::Stop => {}
         }
+    }
+
+    /// The watchdog over the thread that polls the group (G3): intakes reset the client's own timer,
+    /// so nobody else would notice that it stopped.
+    fn watch_polls(&mut self, traffic: Traffic) {
+        let age = traffic.last_poll.map_or(Duration::ZERO, |at| at.elapsed());
+        let overdue = age > POLL_OVERDUE;
+        if overdue && !self.poll_overdue {
+            tracing::error!(
+                target: "kpipe", ?age,
+                "the group is not polled; this member will lose its partitions"
+            );
+        }
+        self.poll_overdue = overdue;
+        *self.shared.traffic.lock() = traffic;
     }
 
     fn ask_for_ends(&mut self, source: &dyn Source) {
