@@ -16,6 +16,9 @@ mod lanes;
 mod observe;
 mod partition;
 mod record;
+#[cfg(feature = "rooms")]
+#[doc(hidden)]
+pub mod rooms;
 #[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
@@ -23,6 +26,11 @@ pub mod source;
 mod sync;
 mod wake;
 
+#[cfg(all(feature = "serde", not(loom)))]
+pub use crate::consumer::{AttemptDeadline, ConsumerConfig};
+pub use crate::record::{
+    Header, Headers, HeadersIter, Record, RecordBuilder, RecordId, Timestamp, TopicPartition,
+};
 #[cfg(not(loom))]
 pub use crate::{
     consumer::{Consumer, NullKeys, Ordering},
@@ -32,9 +40,4 @@ pub use crate::{
     observe::{FailedRecord, PartitionStats, Stats},
     runtime::{Report, Running},
     source::{StartAt, kafka},
-};
-#[cfg(all(feature = "serde", not(loom)))]
-pub use crate::consumer::{AttemptDeadline, ConsumerConfig};
-pub use crate::record::{
-    Header, Headers, HeadersIter, Record, RecordBuilder, RecordId, Timestamp, TopicPartition,
 };

@@ -105,11 +105,6 @@ impl Bitmap {
         self.find(from, false).unwrap_or(end.max(from))
     }
 
-    /// The first set bit at or above `from`.
-    pub(super) fn first_set(&self, from: u64) -> Option<u64> {
-        self.find(from, true)
-    }
-
     /// Says that no bit below `index` is needed any more.
     #[inline]
     pub(super) fn forget_below(&mut self, index: u64) {
@@ -176,7 +171,7 @@ impl Bitmap {
     }
 
     /// The first bit at or above `from` that is set (or clear) in the chunks held.
-    fn find(&self, from: u64, set: bool) -> Option<u64> {
+    pub(super) fn find(&self, from: u64, set: bool) -> Option<u64> {
         let flip = if set { 0 } else { !0 };
         let (first, mut bit) = self.locate(from);
         for (at, chunk) in self.chunks.range(first.min(self.chunks.len())..).enumerate() {

@@ -19,7 +19,7 @@
 //!
 //! # What an offset beyond the frontier claims
 //!
-//! [`Frontier::finished_runs`] says "from here to there, nothing is left to do". A gap between two
+//! `Frontier::finished_runs` says "from here to there, nothing is left to do". A gap between two
 //! finished neighbours belongs to their run: the committed offset passes gaps in the same way, and
 //! a log full of transaction markers would otherwise break the runs into single records.
 //!
@@ -28,11 +28,12 @@
 
 mod bitmap;
 mod breaks;
+#[cfg(any(test, feature = "rooms"))]
+mod runs;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use self::bitmap::Bitmap;
 use self::breaks::Breaks;
@@ -181,7 +182,7 @@ impl Frontier {
     }
 
     /// The lowest offset that [`register`](Self::register) accepts.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn next_expected(&self) -> i64 {
         self.next_expected
     }
@@ -216,34 +217,6 @@ impl Frontier {
     /// registered. Takes a binary search over the gaps in the window.
     pub(crate) fn offset_of(&self, Seq(seq): Seq) -> Option<i64> {
         (self.head..self.next).contains(&seq).then(|| self.breaks.offset_of(seq))
-    }
-
-    /// The offsets that are finished beyond the frontier, as ascending ranges that lie apart: a
-    /// range for each run of records finished without an unfinished one among them, gaps included.
-    ///
-    /// Each step costs the words of the bitmap between two changes, and one look for 4,096 records
-    /// all finished or all not: a window of 1,000,000 behind one stuck record is 250 looks.
-    pub(crate) fn finished_runs(&self) -> FinishedRuns<'_> {
-        FinishedRuns { frontier: self, from: self.head }
-    }
-}
-
-/// The ranges of [`Frontier::finished_runs`].
-#[derive(Debug)]
-pub(crate) struct FinishedRuns<'a> {
-    frontier: &'a Frontier,
-    from: u64,
-}
-
-impl Iterator for FinishedRuns<'_> {
-    type Item = Range<i64>;
-
-    fn next(&mut self) -> Option<Range<i64>> {
-        let Frontier { finished, breaks, .. } = self.frontier;
-        let first = finished.first_set(self.from)?;
-        let end = finished.first_unset(first);
-        self.from = end;
-        Some(breaks.offset_of(first)..breaks.offset_of(end - 1) + 1)
     }
 }
 

@@ -54,7 +54,7 @@ impl<T> Lanes<T> {
     }
 
     /// Whether a record of this lane is running.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn is_busy(&self, key: LaneKey) -> bool {
         self.held.contains_key(&key)
     }
@@ -109,7 +109,7 @@ impl<T> Lanes<T> {
     }
 
     /// How many lanes are running.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn busy(&self) -> usize {
         self.held.len()
     }

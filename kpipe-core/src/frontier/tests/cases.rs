@@ -37,7 +37,7 @@ over_both! {
         assert_eq!(tracker.next_offset(), 4);
         assert_eq!(tracker.try_complete(seqs[3]), Some(false));
         assert_eq!((tracker.next_offset(), tracker.finished_beyond()), (4, 1));
-        assert_eq!(tracker.runs(), [6..7]);
+        assert_eq!(tracker.runs(), [(6, 7)]);
         assert_eq!(tracker.try_complete(seqs[2]), Some(true));
         assert_eq!((tracker.next_offset(), tracker.finished_beyond()), (7, 0));
     }
@@ -72,7 +72,7 @@ over_both! {
         let seqs = register_all(&mut tracker, [0, 1, 3, 4]);
         assert_eq!(tracker.try_complete_run(seqs[2], 2), Some(false));
         assert_eq!(tracker.try_complete(seqs[0]), Some(true));
-        assert_eq!((tracker.next_offset(), tracker.runs()), (1, vec![3..5]));
+        assert_eq!((tracker.next_offset(), tracker.runs()), (1, vec![(3, 5)]));
         assert_eq!(tracker.try_complete(seqs[1]), Some(true));
         assert_eq!(tracker.next_offset(), 5);
     }
@@ -83,7 +83,7 @@ over_both! {
         let seqs = register_all(&mut tracker, [0, 10, 20, 30, 40]);
         tracker.try_complete_run(seqs[1], 2);
         tracker.try_complete(seqs[4]);
-        assert_eq!(tracker.runs(), [10..21, 40..41]);
+        assert_eq!(tracker.runs(), [(10, 21), (40, 41)]);
         let offsets: Vec<_> = seqs.iter().map(|seq| tracker.offset_of(*seq)).collect();
         assert_eq!(offsets, [0, 10, 20, 30, 40].map(Some));
     }
@@ -95,7 +95,7 @@ over_both! {
         assert_eq!(tracker.register(4999), None);
         let seqs = register_all(&mut tracker, 5000..5003);
         assert_eq!(tracker.try_complete(seqs[1]), Some(false));
-        assert_eq!((tracker.next_offset(), tracker.runs()), (5000, vec![5001..5002]));
+        assert_eq!((tracker.next_offset(), tracker.runs()), (5000, vec![(5001, 5002)]));
         assert_eq!(tracker.try_complete(seqs[0]), Some(true));
         assert_eq!(tracker.next_offset(), 5002);
     }
@@ -128,7 +128,7 @@ over_both! {
             assert_eq!(tracker.try_complete(Seq(seq)), None, "{seq}");
         }
         assert_eq!((tracker.next_offset(), tracker.finished_beyond()), (1, 1));
-        assert_eq!(tracker.runs(), [3..4]);
+        assert_eq!(tracker.runs(), [(3, 4)]);
     }
 
     fn an_empty_run_is_no_completion<T>() {
@@ -145,11 +145,11 @@ over_both! {
             for (first, end) in [(1, border), (border - 1, border + 1), (border, border + 64)] {
                 let mut tracker = T::new(0);
                 let seqs = register_all(&mut tracker, 0..12_400);
-                let run = first as i64..end as i64;
+                let run = (first as i64, end as i64);
                 assert_eq!(tracker.try_complete_run(Seq(first), end - first), Some(false));
-                assert_eq!(tracker.runs(), [run.clone()]);
+                assert_eq!(tracker.runs(), [run]);
                 assert_eq!(tracker.try_complete_run(seqs[0], first), Some(true));
-                assert_eq!(tracker.next_offset(), run.end);
+                assert_eq!(tracker.next_offset(), run.1);
             }
         }
     }

@@ -5,8 +5,6 @@ mod memory;
 mod naive;
 mod properties;
 
-use std::ops::Range;
-
 use self::naive::Naive;
 use super::{Frontier, Seq};
 
@@ -24,7 +22,8 @@ trait Tracker {
     fn window(&self) -> u64;
     fn oldest_unfinished(&self) -> Option<(Seq, i64)>;
     fn offset_of(&self, seq: Seq) -> Option<i64>;
-    fn runs(&self) -> Vec<Range<i64>>;
+    /// The first and one past the last offset of each finished run.
+    fn runs(&self) -> Vec<(i64, i64)>;
 }
 
 impl Tracker for Frontier {
@@ -72,8 +71,8 @@ impl Tracker for Frontier {
         self.offset_of(seq)
     }
 
-    fn runs(&self) -> Vec<Range<i64>> {
-        self.finished_runs().collect()
+    fn runs(&self) -> Vec<(i64, i64)> {
+        self.finished_runs().map(|run| (run.start, run.end)).collect()
     }
 }
 

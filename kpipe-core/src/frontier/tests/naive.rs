@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use super::{Seq, Tracker};
 
@@ -93,15 +92,15 @@ impl Tracker for Naive {
         (self.head()..self.end()).contains(&seq).then(|| self.offset(seq))
     }
 
-    fn runs(&self) -> Vec<Range<i64>> {
-        let mut runs: Vec<Range<i64>> = Vec::new();
+    fn runs(&self) -> Vec<(i64, i64)> {
+        let mut runs = Vec::new();
         let mut grows = false;
         for seq in self.head()..self.end() {
             let offset = self.offset(seq);
             let finished = !self.unfinished.contains(&seq);
             match runs.last_mut() {
-                Some(run) if finished && grows => run.end = offset + 1,
-                _ if finished => runs.push(offset..offset + 1),
+                Some((_, end)) if finished && grows => *end = offset + 1,
+                _ if finished => runs.push((offset, offset + 1)),
                 _ => {}
             }
             grows = finished;
