@@ -11,6 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::build::RecordBuilder;
+#[cfg(not(loom))]
+pub(crate) use self::build::RecordMeta;
 pub use self::headers::{Header, Headers, HeadersIter};
 pub use self::id::{RecordId, TopicPartition};
 
@@ -169,5 +171,5 @@ impl Span {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
