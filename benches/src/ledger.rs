@@ -14,8 +14,7 @@ use crate::workload::{self, Entry, KEYS};
 
 /// The account of one run.
 pub struct Ledger {
-    /// Without it, records are only counted.
-    full: bool,
+    /// None where records are only counted.
     keys: Box<[KeyCell]>,
     partitions: Box<[PartitionCell]>,
     running: Padded<AtomicUsize>,
@@ -85,12 +84,13 @@ impl Ledger {
     /// An account for `records` records over `partitions` partitions, in which nothing is left to
     /// allocate.
     pub fn new(records: u64, partitions: u32, full: bool) -> Self {
-        let keys: Box<[_]> =
-            (0..KEYS).map(|key| KeyCell::new(workload::records_of_key(key, records))).collect();
-        let mut partitions: Box<[_]> = (0..partitions).map(|_| PartitionCell::new()).collect();
-        for (key, cell) in (0..).zip(&keys) {
-            let partition = workload::partition(key, partitions.len() as u32);
-            partitions[partition as usize].expected += u64::from(cell.expected);
+        let of_key = |key| workload::records_of_key(key, records);
+        let keys = if full { 0..KEYS } else { 0..0 };
+        let keys: Box<[_]> = keys.map(|key| KeyCell::new(of_key(key))).collect();
+        let count = partitions;
+        let mut partitions: Box<[_]> = (0..count).map(|_| PartitionCell::new()).collect();
+        for key in 0..KEYS {
+            partitions[workload::partition(key, count) as usize].expected += of_key(key);
         }
         let open = if full {
             keys.iter().filter(|cell| cell.expected > 0).count()
@@ -98,7 +98,6 @@ impl Ledger {
             partitions.iter().filter(|cell| cell.expected > 0).count()
         };
         Self {
-            full,
             keys,
             partitions,
             running: Padded(AtomicUsize::new(0)),
@@ -115,7 +114,7 @@ impl Ledger {
         if self.first_start.get().is_none() {
             self.first_start.get_or_init(Instant::now);
         }
-        if !self.full {
+        if self.keys.is_empty() {
             return None;
         }
         let Some(entry) = workload::decode(value) else {
@@ -203,7 +202,7 @@ impl Ledger {
             (Some(first), None) => first.elapsed(),
             (None, _) => Duration::ZERO,
         };
-        if !self.full {
+        if self.keys.is_empty() {
             let handled = self.partitions.iter().map(|cell| cell.handled.load(Relaxed)).sum();
             return Totals { steady, handled, ..Totals::default() };
         }

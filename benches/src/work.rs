@@ -12,13 +12,21 @@ use crate::timer::Timer;
 pub const TOKIO_FROM: Duration = Duration::from_millis(5);
 
 /// What a handler waits for.
-pub trait Work: Send + Sync + 'static {
+pub trait Work: Send + Sync {
     /// Whether every handler's time is measured, or one in 1,024: two readings of the clock are a
     /// good part of a handler that does nothing.
     const MEASURED: bool;
 
     /// One record's share.
     fn wait(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl<W: Work> Work for &W {
+    const MEASURED: bool = W::MEASURED;
+
+    fn wait(&self) -> impl Future<Output = ()> + Send {
+        W::wait(self)
+    }
 }
 
 /// Nothing: ready at the first poll.

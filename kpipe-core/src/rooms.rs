@@ -2,8 +2,30 @@
 //! it follows the rooms from one version to the next without a notice.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::{frontier, lanes};
+use crate::record::{Record, RecordMeta, Timestamp};
+use crate::wake::Signal;
+use crate::{budget, frontier, lanes};
+
+/// A record as the client's messages become one: a single copy of borrowed parts.
+#[inline]
+pub fn record(
+    topic: &Arc<str>,
+    offset: i64,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: &[(&[u8], Option<&[u8]>)],
+) -> Record {
+    let meta = RecordMeta {
+        topic: topic.clone(),
+        partition: 0,
+        offset,
+        timestamp: Timestamp::NotAvailable,
+        leader_epoch: -1,
+    };
+    Record::assemble(meta, key, value, headers.iter().copied())
+}
 
 /// The sequence of a registered record.
 #[derive(Clone, Copy, Debug)]
@@ -96,5 +118,66 @@ impl<T> Lanes<T> {
     #[inline]
     pub fn finish(&mut self, key: LaneKey) -> Option<T> {
         self.0.finish(key.0)
+    }
+}
+
+/// What all partitions of a consumer share.
+#[derive(Debug)]
+pub struct Budget(budget::Budget);
+
+/// A partition's share of a [`Budget`].
+#[derive(Debug)]
+pub struct Share<'a> {
+    budget: &'a budget::Budget,
+    id: budget::ShareId,
+}
+
+impl Budget {
+    /// A budget of so many attempts, records and bytes.
+    pub fn new(in_flight: u64, held: u64, bytes: u64) -> Self {
+        Self(budget::Budget::new(budget::Limits { in_flight, held, bytes }))
+    }
+
+    /// Adds a share; nobody listens for its wake-ups.
+    pub fn join(&self) -> Share<'_> {
+        Share { budget: &self.0, id: self.0.join(Arc::<Signal>::default()) }
+    }
+}
+
+impl Share<'_> {
+    /// Takes up to `want` attempts, or begins to wait for one.
+    #[inline]
+    pub fn acquire_slots(&self, want: u64) -> u64 {
+        self.budget.acquire_slots(self.id, want)
+    }
+
+    /// Gives attempts back.
+    #[inline]
+    pub fn release_slots(&self, count: u64) {
+        self.budget.release_slots(self.id, count);
+    }
+
+    /// Takes room for up to `want` records, or begins to wait for it.
+    #[inline]
+    pub fn acquire_held(&self, want: u64) -> u64 {
+        self.budget.acquire_held(self.id, want)
+    }
+
+    /// Counts the bytes of records taken.
+    #[inline]
+    pub fn charge_bytes(&self, bytes: u64) {
+        self.budget.charge_bytes(self.id, bytes);
+    }
+
+    /// Gives records and their bytes back.
+    #[inline]
+    pub fn release_held(&self, records: u64, payload: u64) {
+        self.budget.release_held(self.id, records, payload);
+    }
+
+    /// Gives back one attempt together with its record.
+    #[inline]
+    pub fn release_attempt(&self, payload: u64) {
+        self.budget.release_attempt(self.id, payload);
     }
 }

@@ -17,7 +17,7 @@ pub(super) async fn run<W: Work>(run: &'static Run<W>) -> Fallible<()> {
         .take(run.spec.records as usize)
         .map(|message| async {
             let message = message?;
-            run.handle(message.partition(), message.payload()).await;
+            run.handler.handle(message.partition(), message.payload()).await;
             consumer.store_offset_from_message(&message)
         })
         .buffer_unordered(run.spec.max_in_flight)

@@ -17,7 +17,7 @@ pub(super) async fn run<W: Work>(run: &'static Run<W>, ordering: Ordering) -> Fa
     }
     let mut consumer = Consumer::new(&spec.group)
         .topic(&*spec.topic, move |record: Record| async move {
-            run.handle(record.partition(), record.value()).await;
+            run.handler.handle(record.partition(), record.value()).await;
             Ok(())
         })
         .ordering(ordering)
@@ -26,7 +26,7 @@ pub(super) async fn run<W: Work>(run: &'static Run<W>, ordering: Ordering) -> Fa
         consumer = consumer.max_held(records);
     }
     let running = consumer.start(kafka).await?;
-    run.ledger.finished().await;
+    run.handler.ledger.finished().await;
     let report = running.shutdown(Duration::from_secs(60)).await?;
     match report.uncommitted.len() {
         0 => Ok(()),

@@ -15,7 +15,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use serde::{Deserialize, Serialize};
 
 use crate::Fallible;
-use crate::ledger::Ledger;
+use crate::handler::Handler;
 use crate::work::Work;
 use crate::workload::KEYS;
 
@@ -101,20 +101,11 @@ pub struct RunSpec {
 pub struct Run<W> {
     /// What to read and within which limits.
     pub spec: RunSpec,
-    /// Where handlers sign.
-    pub ledger: Ledger,
-    /// What handlers do.
-    pub work: W,
+    /// What handles the records.
+    pub handler: Handler<W>,
 }
 
 impl<W: Work> Run<W> {
-    /// The handler of every arm.
-    async fn handle(&self, partition: i32, value: Option<&[u8]>) {
-        let started = self.ledger.start(value.unwrap_or_default(), W::MEASURED);
-        self.work.wait().await;
-        self.ledger.end(partition, started);
-    }
-
     /// A client as people set one up that stores offsets itself.
     fn stream_consumer(&self, fetch: Fetch) -> Fallible<StreamConsumer> {
         let mut config = ClientConfig::new();

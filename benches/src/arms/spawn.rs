@@ -21,7 +21,7 @@ pub(super) async fn run<W: Work>(run: &'static Run<W>) -> Fallible<()> {
         let permit = permits.clone().acquire_owned().await?;
         let consumer = consumer.clone();
         tokio::spawn(async move {
-            run.handle(message.partition(), message.payload()).await;
+            run.handler.handle(message.partition(), message.payload()).await;
             if let Err(error) =
                 consumer.store_offset(message.topic(), message.partition(), message.offset())
             {

@@ -9,9 +9,9 @@ use crate::work::Work;
 
 pub(super) async fn run<W: Work>(run: &'static Run<W>, fetch: Fetch) -> Fallible<()> {
     let consumer = run.stream_consumer(fetch)?;
-    while !run.ledger.is_finished() {
+    while !run.handler.ledger.is_finished() {
         let message = consumer.recv().await?;
-        run.handle(message.partition(), message.payload()).await;
+        run.handler.handle(message.partition(), message.payload()).await;
         consumer.store_offset_from_message(&message)?;
     }
     close(consumer).await

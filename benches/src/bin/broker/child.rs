@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use benches::Fallible;
 use benches::arms::{self, Run};
+use benches::handler::Handler;
 use benches::ledger::Ledger;
 use benches::work::{Nothing, PendOnce, ShortWait, Sleep, TOKIO_FROM, Work};
 use tokio::runtime;
@@ -46,11 +47,12 @@ pub(crate) fn run(spec: &ChildSpec) -> Fallible<()> {
     Ok(())
 }
 
-fn measure<W: Work>(spec: &ChildSpec, work: W) -> Fallible<Row> {
+fn measure<W: Work + 'static>(spec: &ChildSpec, work: W) -> Fallible<Row> {
     let full = spec.ledger && spec.run.arm.has_handlers();
     let ledger = Ledger::new(spec.run.records, spec.run.partitions, full);
     // For the life of the process: handlers then hold a plain reference, in every arm alike.
-    let run: &'static Run<W> = Box::leak(Box::new(Run { spec: spec.run.clone(), ledger, work }));
+    let run: &'static Run<W> =
+        Box::leak(Box::new(Run { spec: spec.run.clone(), handler: Handler { ledger, work } }));
     give_up_after(Duration::from_secs(spec.timeout_s), run);
 
     let runtime =
@@ -61,7 +63,7 @@ fn measure<W: Work>(spec: &ChildSpec, work: W) -> Fallible<Row> {
     let total = started.elapsed();
     let used = Usage::now()?.since(&before);
 
-    let totals = run.ledger.totals();
+    let totals = run.handler.ledger.totals();
     let per_record = |value: u64| value as f64 / spec.run.records as f64;
     Ok(Row {
         arm: spec.run.arm,
@@ -97,7 +99,7 @@ fn measure<W: Work>(spec: &ChildSpec, work: W) -> Fallible<Row> {
 fn give_up_after<W: Work>(time: Duration, run: &'static Run<W>) {
     thread::spawn(move || {
         thread::sleep(time);
-        eprintln!("{} is not done after {time:?}: {:?}", run.spec.arm, run.ledger.totals());
+        eprintln!("{} is not done after {time:?}: {:?}", run.spec.arm, run.handler.ledger.totals());
         exit(1);
     });
 }
