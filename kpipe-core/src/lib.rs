@@ -12,6 +12,8 @@ mod frontier;
 #[cfg(not(loom))]
 mod handler;
 mod lanes;
+#[cfg(all(test, loom))]
+mod loom_support;
 #[cfg(not(loom))]
 mod observe;
 mod partition;

@@ -9,8 +9,9 @@
 //! one that is served passes the wake on while there is room for the next. That costs one wake-up a
 //! release at most, and loses none (R15).
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod resource;
-
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -269,9 +270,8 @@ impl State {
     /// release wakes the next one.
     fn wake_for_slots(&mut self) {
         let Self { slots, shares, slot_waiters, .. } = self;
-        let servable = slot_waiters
-            .iter()
-            .position(|id| slots.available(&occupied(shares, *id).slots) > 0);
+        let servable =
+            slot_waiters.iter().position(|id| slots.available(&occupied(shares, *id).slots) > 0);
         if let Some(id) = servable.and_then(|at| slot_waiters.remove(at)) {
             let share = self.share(id);
             share.waits_for_slots = false;

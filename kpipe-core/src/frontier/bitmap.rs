@@ -22,7 +22,7 @@ pub(super) struct Bitmap {
     /// partition that moves along at a steady width never allocates.
     spare: Option<Box<Words>>,
     /// Chunks and words looked at by searches: what tests hold against "constant time".
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) looked: std::cell::Cell<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Bitmap {
             base: 0,
             chunks: VecDeque::new(),
             spare: None,
-            #[cfg(test)]
+            #[cfg(all(test, not(loom)))]
             looked: std::cell::Cell::new(0),
         }
     }
@@ -198,16 +198,16 @@ impl Bitmap {
         None
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     fn look(&self, steps: usize) {
         self.looked.set(self.looked.get() + steps as u64);
     }
 
-    #[cfg(not(test))]
+    #[cfg(any(not(test), loom))]
     #[inline(always)]
     fn look(&self, _steps: usize) {}
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn heap_bytes(&self) -> usize {
         let parts = self.chunks.iter().filter(|chunk| matches!(chunk, Chunk::Part { .. })).count();
         let words = parts + usize::from(self.spare.is_some());

@@ -71,7 +71,7 @@ impl Breaks {
         ruling.offset_of(seq)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn heap_bytes(&self) -> usize {
         self.later.capacity() * size_of::<Break>()
     }

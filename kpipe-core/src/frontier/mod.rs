@@ -30,7 +30,9 @@ mod bitmap;
 mod breaks;
 #[cfg(any(test, feature = "rooms"))]
 mod runs;
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::collections::VecDeque;
@@ -182,7 +184,7 @@ impl Frontier {
     }
 
     /// The lowest offset that [`register`](Self::register) accepts.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn next_expected(&self) -> i64 {
         self.next_expected
     }

@@ -24,8 +24,10 @@
 //! partition epoch, together with the frontier.
 
 mod key;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod slab;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::collections::HashMap;
@@ -54,7 +56,7 @@ impl<T> Lanes<T> {
     }
 
     /// Whether a record of this lane is running.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn is_busy(&self, key: LaneKey) -> bool {
         self.held.contains_key(&key)
     }

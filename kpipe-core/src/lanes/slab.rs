@@ -122,7 +122,7 @@ impl<T> Slab<T> {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn heap_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot<T>>()
     }

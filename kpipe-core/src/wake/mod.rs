@@ -1,6 +1,9 @@
 //! How an intake is woken, by an arrival, by the budget or to stop, and the control loop at a drain's
 //! end.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::Mutex;
