@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::record::{Record, RecordMeta, Timestamp};
+#[cfg(not(loom))]
+pub use crate::source::kafka::Drain;
 use crate::wake::Signal;
 use crate::{budget, frontier, lanes};
 

@@ -1,6 +1,7 @@
 //! The consumers that are compared, and what they have in common.
 
 mod buffer_unordered;
+mod floor;
 mod kpipe;
 mod spawn;
 mod stream;
@@ -39,6 +40,9 @@ pub enum Arm {
     Partition,
     /// KPipe, one at a time.
     Sequential,
+    /// No handler: each partition's messages are taken in batches and dropped. What the client costs
+    /// at the least, whoever uses it.
+    Floor,
 }
 
 impl fmt::Display for Arm {
@@ -52,6 +56,7 @@ impl fmt::Display for Arm {
             Self::Key => "key",
             Self::Partition => "partition",
             Self::Sequential => "sequential",
+            Self::Floor => "floor",
         })
     }
 }
@@ -59,13 +64,13 @@ impl fmt::Display for Arm {
 impl Arm {
     /// Whether the arm hands records to a handler at all.
     pub fn has_handlers(self) -> bool {
-        true
+        self != Self::Floor
     }
 
     /// The most handlers that the arm lets run at once.
     pub fn concurrency(self, max_in_flight: usize, partitions: u32) -> usize {
         match self {
-            Self::Stream | Self::StreamTuned | Self::Sequential => 1,
+            Self::Stream | Self::StreamTuned | Self::Sequential | Self::Floor => 1,
             Self::Partition => max_in_flight.min(partitions as usize),
             Self::Key => max_in_flight.min(KEYS as usize),
             Self::Spawn | Self::BufferUnordered | Self::Parallel => max_in_flight,
@@ -105,9 +110,15 @@ pub struct Run<W> {
     pub handler: Handler<W>,
 }
 
-impl<W: Work> Run<W> {
+impl<W> Run<W> {
     /// A client as people set one up that stores offsets itself.
     fn stream_consumer(&self, fetch: Fetch) -> Fallible<StreamConsumer> {
+        let consumer: StreamConsumer = self.config(fetch).create()?;
+        consumer.subscribe(&[&self.spec.topic])?;
+        Ok(consumer)
+    }
+
+    fn config(&self, fetch: Fetch) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
             .set("bootstrap.servers", &self.spec.bootstrap)
@@ -120,9 +131,7 @@ impl<W: Work> Run<W> {
         for (key, value) in &self.spec.set {
             config.set(key, value);
         }
-        let consumer: StreamConsumer = config.create()?;
-        consumer.subscribe(&[&self.spec.topic])?;
-        Ok(consumer)
+        config
     }
 }
 
@@ -149,6 +158,7 @@ pub async fn run<W: Work>(run: &'static Run<W>) -> Fallible<()> {
         Arm::Key => kpipe::run(run, Ordering::Key).await,
         Arm::Partition => kpipe::run(run, Ordering::Partition).await,
         Arm::Sequential => kpipe::run(run, Ordering::Sequential).await,
+        Arm::Floor => floor::run(run).await,
     }
 }
 

@@ -28,6 +28,7 @@ mod offsets;
 mod options;
 mod poll;
 mod start;
+mod starts;
 mod stats;
 
 use std::sync::Arc;
@@ -46,6 +47,9 @@ use self::client::{Hook, LOG_TARGET, Notice, Shared};
 use self::close::Membership;
 use self::errors::Trouble;
 use self::ffi::Client;
+#[cfg(feature = "rooms")]
+#[doc(hidden)]
+pub use self::ffi::Drain;
 use self::options::{Options, config_error};
 use super::{
     Arrivals, Assignment, Closed, CommitError, CommitErrorKind, CommitOffset, Connect, Event,
