@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use benches::ratio::{self, Pair};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use kpipe_core::rooms::{Frontier, Seq};
 use parking_lot::Mutex;
 
@@ -183,11 +183,10 @@ fn bars() {
     }
 }
 
-criterion_group!(all, benches);
-
 fn main() {
-    all();
-    Criterion::default().configure_from_args().final_summary();
+    let mut criterion = Criterion::default().configure_from_args();
+    benches(&mut criterion);
+    criterion.final_summary();
     if ratio::is_asked_for() {
         bars();
     }

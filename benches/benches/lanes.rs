@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use benches::ratio::{self, Pair};
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use kpipe_core::rooms::{LaneKey, Lanes};
 use parking_lot::Mutex;
 
@@ -143,11 +143,10 @@ fn bars() {
     }
 }
 
-criterion_group!(all, benches);
-
 fn main() {
-    all();
-    Criterion::default().configure_from_args().final_summary();
+    let mut criterion = Criterion::default().configure_from_args();
+    benches(&mut criterion);
+    criterion.final_summary();
     if ratio::is_asked_for() {
         bars();
     }
