@@ -3,6 +3,7 @@
 //! Everything here blocks on the brokers or on librdkafka's main thread and runs on a thread of its
 //! own, one call at a time.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{LOG_TARGET, Notice, Shared, list_of};
 use super::ffi::Client;
-use super::offsets::{self, Edge};
+use super::starts::{self, Start};
 use crate::record::TopicPartition;
 use crate::source::{Arrivals, Assignment, Event, SourceError, StartAt};
 use crate::sync::Mutex;
@@ -28,12 +29,6 @@ pub(super) struct Assigner {
     start_at: StartAt,
     /// One call at a time: each looks at what is fetched and changes it.
     turn: Mutex<()>,
-}
-
-/// Where a partition starts.
-struct Start {
-    offset: i64,
-    committed: bool,
 }
 
 impl Assigner {
@@ -196,82 +191,30 @@ impl Assigner {
         })
     }
 
-    /// Where each partition starts, always as a number: what is committed, where the log still has
-    /// it; else what the policy says. One that cannot be started is reported and left out.
-    fn starts(
-        &self,
-        places: &[TopicPartition],
-    ) -> std::collections::HashMap<TopicPartition, Start> {
-        let mut starts = std::collections::HashMap::new();
-        if places.is_empty() {
-            return starts;
-        }
-        let until = Instant::now() + START_WITHIN;
-        let consumer = self.client.consumer();
+    /// Where each partition starts. One that cannot be started is reported and left out.
+    fn starts(&self, places: &[TopicPartition]) -> HashMap<TopicPartition, Start> {
         let reset = self.shared.group.lock().reset.clone();
-        let committed = offsets::committed(consumer, places, until);
-        let lows = offsets::edges(consumer, places, Edge::Low, until);
-        let mut by_policy = Vec::new();
-        for place in places {
-            match (committed.get(place), lows.get(place)) {
-                (Some(Ok(committed)), Some(Ok(low))) => match committed {
-                    // Beyond the log's end is left to the broker to judge: what this client sees of
-                    // the end stops at an open transaction. It answers "out of range", the position
-                    // is lost, and the policy decides then.
-                    Some(offset) if offset >= low && !reset.contains(place) => {
-                        starts.insert(place.clone(), Start { offset: *offset, committed: true });
-                    }
-                    committed => by_policy.push((place, *committed, *low)),
-                },
-                (Some(Err(error)), _) => {
-                    self.failed(place.clone(), format!("what the group committed: {error}"));
+        let until = Instant::now() + START_WITHIN;
+        let mut found = HashMap::new();
+        for (place, start) in
+            starts::find(self.client.consumer(), places, self.start_at, &reset, until)
+        {
+            match start {
+                Ok(start) => {
+                    self.report_policy(&place, &start);
+                    found.insert(place, start);
                 }
-                (_, Some(Err(error))) => {
-                    self.failed(place.clone(), format!("where the log begins: {error}"));
-                }
-                _ => self.failed(place.clone(), "the brokers said nothing about it".into()),
+                Err(reason) => self.failed(place, reason),
             }
         }
-        if by_policy.is_empty() {
-            return starts;
-        }
-        let ends = match self.start_at {
-            StartAt::Latest => {
-                let places: Vec<_> = by_policy.iter().map(|(place, ..)| (*place).clone()).collect();
-                offsets::edges(consumer, &places, Edge::High, until)
-            }
-            StartAt::Earliest | StartAt::Fail => Default::default(),
-        };
-        for (place, committed, low) in by_policy {
-            let gone = committed.map(|offset| {
-                format!("the committed offset {offset} is not in the log, which begins at {low}")
-            });
-            let offset = match self.start_at {
-                StartAt::Earliest => low,
-                StartAt::Latest => match ends.get(place) {
-                    Some(Ok(end)) => *end,
-                    Some(Err(error)) => {
-                        self.failed(place.clone(), format!("where the log ends: {error}"));
-                        continue;
-                    }
-                    None => continue,
-                },
-                StartAt::Fail => {
-                    let text = gone.unwrap_or_else(|| "the group has committed nothing".into());
-                    self.failed(place.clone(), format!("{text}; start_at = fail"));
-                    continue;
-                }
-            };
-            if let Some(gone) = gone {
-                tracing::warn!(target: LOG_TARGET, partition = %place, "{gone}; starts at {offset}");
-                self.shared.notify(Notice::Event(Event::Error(SourceError {
-                    message: format!("{place}: {gone}; starts at {offset}"),
-                    fatal: false,
-                })));
-            }
-            starts.insert(place.clone(), Start { offset, committed: false });
-        }
-        starts
+        found
+    }
+
+    fn report_policy(&self, place: &TopicPartition, start: &Start) {
+        let Start { offset, instead: Some(reason), .. } = start else { return };
+        tracing::warn!(target: LOG_TARGET, partition = %place, "{reason}; starts at {offset}");
+        let message = format!("{place}: {reason}; starts at {offset}");
+        self.shared.notify(Notice::Event(Event::Error(SourceError { message, fatal: false })));
     }
 
     fn failed(&self, place: TopicPartition, message: String) {

@@ -11,6 +11,8 @@ use super::ffi::Client;
 use crate::record::TopicPartition;
 
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
+/// How long the question about one partition may take: one that has a leader answers in far less.
+const ALONE_WITHIN: Duration = Duration::from_millis(300);
 /// How long the brokers may take to say where the logs end.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -46,14 +48,16 @@ pub(super) fn committed(
         .collect()
 }
 
-/// Where the logs begin or end, one request for each leader.
+/// Where the logs begin or end: one request for each leader, and where that fails as a whole, because
+/// one partition has no leader or is gone, each partition on its own.
 pub(super) fn edges(
     consumer: &BaseConsumer<Hook>,
     places: &[TopicPartition],
     edge: Edge,
     until: Instant,
 ) -> Answers<i64> {
-    ask(consumer, places, until, |open, left| {
+    let third = until.saturating_duration_since(Instant::now()) / 3;
+    let together = ask(consumer, places, Instant::now() + third, |open, left| {
         let mut list = list_of(open);
         // In a question by time these two stand for the ends of the log, as in Kafka's protocol.
         let stands_for = match edge {
@@ -62,16 +66,27 @@ pub(super) fn edges(
         };
         list.set_all_offsets(stands_for)?;
         consumer.offsets_for_times(list, left)
+    });
+    let answers = together.into_iter().map(|(place, answer)| {
+        let answer = match answer {
+            Ok(Offset::Offset(offset)) => Ok(offset),
+            Ok(other) => Err(format!("the broker answered {other:?}")),
+            Err(error) if Instant::now() >= until => Err(error),
+            Err(_) => alone(consumer, &place, edge),
+        };
+        (place, answer)
+    });
+    answers.collect()
+}
+
+fn alone(consumer: &BaseConsumer<Hook>, place: &TopicPartition, edge: Edge) -> Result<i64, String> {
+    let (low, high) = consumer
+        .fetch_watermarks(&place.topic, place.partition, ALONE_WITHIN)
+        .map_err(|error| error.to_string())?;
+    Ok(match edge {
+        Edge::Low => low,
+        Edge::High => high,
     })
-    .into_iter()
-    .map(|(place, answer)| {
-        let offset = answer.and_then(|offset| match offset {
-            Offset::Offset(offset) => Ok(offset),
-            other => Err(format!("the broker answered {other:?}")),
-        });
-        (place, offset)
-    })
-    .collect()
 }
 
 /// Where the logs end; from the last fetch where the brokers do not answer in time.
