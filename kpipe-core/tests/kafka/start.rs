@@ -1,0 +1,69 @@
+//! What keeps a consumer from starting is said at the start (C34).
+
+use std::time::{Duration, Instant};
+
+use kpipe_core::ErrorKind;
+use kpipe_core::source::kafka::Kafka;
+
+use super::cluster::Cluster;
+use super::member::{Member, group, subscription};
+
+async fn refused(kafka: Kafka, topic: &str) -> kpipe_core::Error {
+    Member::try_join(kafka, subscription(&group(), topic)).await.err().expect("must not start")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_does_not_answer_is_named() {
+    // A port that was free a moment ago and on which nobody listens.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    drop(listener);
+    let start = Instant::now();
+    let kafka = Kafka::brokers(address.as_str()).connect_timeout(Duration::from_secs(1));
+    let error = refused(kafka, "any").await;
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    assert!(error.to_string().contains(&address), "{error}");
+    assert!(error.to_string().contains("Connection refused"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_does_not_exist_is_named_and_not_created() {
+    let Some(cluster) = Cluster::get() else { return };
+    for _ in 0..2 {
+        let error = refused(Kafka::brokers(cluster.address), "no-such-topic").await;
+        assert_eq!(error.kind(), ErrorKind::UnknownTopic, "{error}");
+        assert!(error.to_string().contains("`no-such-topic`"), "{error}");
+    }
+    let error = refused(Kafka::brokers(cluster.address), "not a name").await;
+    assert_eq!(error.kind(), ErrorKind::UnknownTopic, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn options_are_refused_before_anything_is_asked_of_a_broker() {
+    let start = Instant::now();
+    for (name, value) in [
+        ("enable.auto.commit", "true"),
+        ("no.such.option", "1"),
+        ("isolation.level", "serializable"),
+        ("max.poll.interval.ms", "1000"),
+    ] {
+        let error = refused(Kafka::brokers("127.0.0.1:1").option(name, value), "any").await;
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().starts_with(name), "{error}");
+    }
+    let error = refused(Kafka::brokers(""), "any").await;
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_librdkafka_finds_contradictory_are_reported_in_its_words() {
+    let Some(cluster) = Cluster::get() else { return };
+    let topic = cluster.topic(1).await;
+    let kafka = Kafka::brokers(cluster.address)
+        .option("partition.assignment.strategy", "range,cooperative-sticky");
+    let error = refused(kafka, &topic).await;
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.to_string().contains("partition.assignment.strategy"), "{error}");
+}
