@@ -6,6 +6,8 @@
 
 mod ages;
 mod counts;
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -103,6 +105,16 @@ pub(crate) enum End {
     Held(String),
     /// Cut short by a revoke or a shutdown, or its task was dropped: never an acknowledgement.
     Abandoned,
+}
+
+/// What follows from the end of a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finished<T> {
+    /// The successor in its lane, running from this instant.
+    pub(crate) next: Option<Runnable<T>>,
+    /// The record stays: what it takes of the budget is given back when the epoch closes. One that
+    /// fails after that does not stay, because nobody would give it back.
+    pub(crate) stays: bool,
 }
 
 /// A failed record that stays.
@@ -246,11 +258,12 @@ impl<T> Partition<T> {
 
     /// Ends a record. Where its lane has a successor, that one is running from this instant and is
     /// given back to be run.
-    pub(crate) fn finish(&self, seq: Seq, lane: Option<LaneKey>, end: End) -> Option<Runnable<T>> {
+    pub(crate) fn finish(&self, seq: Seq, lane: Option<LaneKey>, end: End) -> Finished<T> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.active -= 1;
         let mut next = None;
+        let stays = state.phase != Phase::Closed && matches!(end, End::Held(_));
         if state.phase != Phase::Closed {
             let moved = state.end(seq, &end);
             // The lane of a record that stays is held on; whoever reports an abandoned one is in no
@@ -262,7 +275,7 @@ impl<T> Partition<T> {
             self.after_move(state, moved);
         }
         self.tell_if_drained(state);
-        next
+        Finished { next, stays }
     }
 
     /// Ends `count` records in a row that passed at their first poll, under one lock.
@@ -308,7 +321,8 @@ impl<T> Partition<T> {
     /// counts and nothing moves.
     pub(crate) fn close(&self) -> Closing {
         let mut state = self.state.lock();
-        let closing = Closing { to_commit: state.to_commit(), held: std::mem::take(&mut state.held) };
+        let closing =
+            Closing { to_commit: state.to_commit(), held: std::mem::take(&mut state.held) };
         if state.phase != Phase::Closed {
             state.phase = Phase::Closed;
             state.counts.abandoned += state.frontier.unfinished();

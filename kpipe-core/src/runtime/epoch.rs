@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::frontier::Seq;
 use crate::handler::Scope;
 use crate::lanes::LaneKey;
-use crate::partition::{End, Partition, Runnable};
+use crate::partition::{End, Finished, Partition, Runnable};
 use crate::record::{Record, TopicPartition};
 use crate::source::PartitionQueue;
 use crate::wake::Signal;
@@ -60,8 +60,7 @@ impl Epoch {
     /// Ends an attempt that has a slot and a held record: completes the record, gives back what is
     /// no longer needed, and returns the successor, which takes over the slot.
     pub(super) fn conclude(&self, ticket: Ticket, end: End) -> Option<Runnable<Record>> {
-        let stays = matches!(end, End::Held(_));
-        let next = self.partition.finish(ticket.seq, ticket.lane, end);
+        let Finished { next, stays } = self.partition.finish(ticket.seq, ticket.lane, end);
         if stays {
             // Its place among the records held is given back when the epoch closes.
             self.budget.release_held(self.share, 0, ticket.bytes);

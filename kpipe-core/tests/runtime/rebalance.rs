@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kpipe_core::source::Event;
-use kpipe_core::{Consumer, Context, Ordering, Record, TopicPartition};
+use kpipe_core::{Consumer, Context, Failure, Ordering, Record, TopicPartition};
 
 use crate::memory::Cluster;
 use crate::probe::{Probe, consumer, pass, settle, start};
@@ -179,4 +179,28 @@ async fn a_lost_position_begins_a_new_epoch() {
     let stats = running.stats();
     assert_eq!((stats.received, stats.passed, stats.abandoned), (4, 3, 1));
     drop(running);
+}
+
+/// C13: a handler that fails when it sees that it is cancelled ends after its epoch, where a failed
+/// record has nowhere to stay.
+#[tokio::test(start_paused = true)]
+async fn c13_a_record_that_fails_after_its_epoch_gives_its_permits_back() {
+    for ordering in [Ordering::Key, Ordering::Sequential] {
+        let cluster = Cluster::new();
+        cluster.produce("t", 0, None, "x");
+        let consumer = Consumer::new("g").topic("t", |_: Record, context: Context| async move {
+            context.cancelled().await;
+            Err(Failure::msg("cancelled"))
+        });
+        let running = start(consumer.ordering(ordering), &cluster).await;
+        cluster.assign("t", [0]);
+        settle().await;
+        assert_eq!((running.stats().in_flight, running.stats().held), (1, 1));
+        cluster.send(Event::Lost(vec![TopicPartition::new("t", 0)]));
+        settle().await;
+        let stats = running.stats();
+        assert_eq!((stats.in_flight, stats.held, stats.bytes_held), (0, 0, 0), "{ordering:?}");
+        assert_eq!((stats.received, stats.abandoned), (1, 1));
+        drop(running);
+    }
 }
