@@ -23,6 +23,7 @@ mod record;
 pub mod rooms;
 #[cfg(not(loom))]
 mod runtime;
+mod shrink;
 #[cfg(not(loom))]
 pub mod source;
 mod sync;

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::shrink;
+
 /// Bits in a chunk: large enough that a window of a million is some 250 entries to skip, small
 /// enough (512 bytes) that a lone straggler does not pin much.
 pub(super) const CHUNK: u64 = 4096;
@@ -122,7 +124,9 @@ impl Bitmap {
                 None => break,
             }
         }
-        super::shrink(&mut self.chunks);
+        if let Some(capacity) = shrink::target(self.chunks.len(), self.chunks.capacity()) {
+            self.chunks.shrink_to(capacity);
+        }
     }
 
     /// The chunk of a bit, and its place there.

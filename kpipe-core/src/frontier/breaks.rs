@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::shrink;
+
 /// From sequence `seq` on, the offset is `offset + (sequence - seq)`, until the next break.
 #[derive(Clone, Copy, Debug)]
 struct Break {
@@ -55,7 +57,9 @@ impl Breaks {
             self.head = next;
             self.later.pop_front();
         }
-        super::shrink(&mut self.later);
+        if let Some(capacity) = shrink::target(self.later.len(), self.later.capacity()) {
+            self.later.shrink_to(capacity);
+        }
     }
 
     /// The offset of the window's head, or of the record to come when the window is empty.

@@ -28,14 +28,14 @@
 
 mod bitmap;
 mod breaks;
-#[cfg(any(test, feature = "rooms"))]
-mod runs;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(any(test, feature = "rooms"))]
+mod runs;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::collections::VecDeque;
+use std::cmp::Ordering;
 
 use self::bitmap::Bitmap;
 use self::breaks::Breaks;
@@ -91,11 +91,10 @@ impl Frontier {
     /// [`next_offset`](Self::next_offset) moves over it with the registration.
     #[inline]
     pub(crate) fn register(&mut self, offset: i64) -> Option<Seq> {
-        if offset != self.next_expected {
-            if offset < self.next_expected {
-                return None;
-            }
-            self.breaks.add(self.next, offset, self.head);
+        match offset.cmp(&self.next_expected) {
+            Ordering::Equal => {}
+            Ordering::Greater => self.breaks.add(self.next, offset, self.head),
+            Ordering::Less => return None,
         }
         let seq = Seq(self.next);
         self.next += 1;
@@ -147,7 +146,7 @@ impl Frontier {
         if first < self.head || end > self.next {
             return None;
         }
-        if self.beyond > 0 && self.finished.any_set(first..end) {
+        if self.finished.any_set(first..end) {
             return None;
         }
         if count == 0 {
@@ -219,14 +218,5 @@ impl Frontier {
     /// registered. Takes a binary search over the gaps in the window.
     pub(crate) fn offset_of(&self, Seq(seq): Seq) -> Option<i64> {
         (self.head..self.next).contains(&seq).then(|| self.breaks.offset_of(seq))
-    }
-}
-
-/// Gives memory back after a window has closed. The margin of 8 pays for each move with at least as
-/// many removals, so that a window which opens and closes all the time does not copy all the time.
-fn shrink<T>(queue: &mut VecDeque<T>) {
-    const KEEP: usize = 64;
-    if queue.capacity() > KEEP && queue.len() < queue.capacity() / 8 {
-        queue.shrink_to((queue.len() * 2).max(KEEP));
     }
 }

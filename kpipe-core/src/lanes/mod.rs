@@ -37,9 +37,7 @@ use std::hash::BuildHasherDefault;
 use self::key::Identity;
 pub(crate) use self::key::LaneKey;
 use self::slab::{Queue, Slab};
-
-/// Below this many lanes the map is left as it is.
-const KEEP: usize = 256;
+use crate::shrink;
 
 /// Which keys are running, and what waits behind them; `T` is a waiting record.
 #[derive(Debug)]
@@ -99,7 +97,9 @@ impl<T> Lanes<T> {
         let next = self.waiting.pop(lane.get_mut());
         if next.is_none() {
             lane.remove();
-            self.shrink();
+            if let Some(capacity) = shrink::target(self.held.len(), self.held.capacity()) {
+                self.held.shrink_to(capacity);
+            }
         }
         next
     }
@@ -131,15 +131,5 @@ impl<T> Lanes<T> {
             }
         }
         items.into_iter()
-    }
-
-    /// Gives memory back after many lanes have gone. The margin of 8 pays for each move with at
-    /// least as many removals.
-    #[inline]
-    fn shrink(&mut self) {
-        let lanes = self.held.len();
-        if self.held.capacity() > KEEP && lanes < self.held.capacity() / 8 {
-            self.held.shrink_to((lanes * 2).max(KEEP / 2));
-        }
     }
 }

@@ -1,5 +1,7 @@
 //! The queues of all lanes in one allocation.
 
+use crate::shrink;
+
 /// No slot.
 const NIL: u32 = u32::MAX;
 
@@ -112,13 +114,11 @@ impl<T> Slab<T> {
     /// together, and gives memory back that this spell did not need by far.
     #[inline]
     fn reset(&mut self) {
-        /// Below this many slots the memory is kept.
-        const KEEP: usize = 256;
         let peak = self.slots.len();
         self.slots.clear();
         self.free = NIL;
-        if self.slots.capacity() > KEEP && peak < self.slots.capacity() / 8 {
-            self.slots.shrink_to((peak * 2).max(KEEP));
+        if let Some(capacity) = shrink::target(peak, self.slots.capacity()) {
+            self.slots.shrink_to(capacity);
         }
     }
 

@@ -101,6 +101,20 @@ fn c24_completing_is_constant_time() {
     assert!(looked < WINDOW / 10, "{looked}");
 }
 
+/// Bits left over from an earlier overtaking are not searched again.
+#[test]
+fn in_order_nothing_is_searched() {
+    let mut frontier = Frontier::new(0);
+    let seqs = register_all(&mut frontier, 0..3_000);
+    frontier.complete(seqs[1_000]);
+    frontier.complete_run(seqs[0], 1_000);
+    assert!(frontier.looked() > 0, "the head passed a bit");
+    for seq in &seqs[1_001..] {
+        assert!(frontier.complete(*seq));
+    }
+    assert_eq!((frontier.next_offset(), frontier.looked()), (3_000, 0));
+}
+
 #[test]
 fn c24_the_runs_cost_the_holes_and_not_the_window() {
     for holes in [1, 100, 1_000, 10_000] {
