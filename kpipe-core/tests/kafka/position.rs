@@ -125,6 +125,23 @@ async fn a_committed_offset_beyond_the_end_is_replaced_by_the_policy() {
     assert_contiguous(&member.offsets(0), 0, 1_000);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_was_deleted_is_reported_and_the_others_go_on() {
+    let Some(cluster) = Cluster::get() else { return };
+    let (gone, stays) = (cluster.topic(1).await, cluster.topic(1).await);
+    let mut wanted = subscription(&group(), &gone);
+    wanted.topics.push(stays.as_str().into());
+    // How long the client waits for a topic that is not there; 30 s by default.
+    let kafka = Kafka::brokers(cluster.address).option("topic.metadata.propagation.max.ms", "500");
+    let mut member = Member::join_with(kafka, wanted).await;
+    member.until_assigned(2).await;
+    cluster.delete(&gone).await;
+    let missing = format!("{gone} [0]: topic does not exist");
+    member.until("the report", |me| me.saw(&missing)).await;
+    cluster.fill(&stays, 0, 100);
+    member.until_read(100).await;
+}
+
 /// librdkafka may deliver a record twice when it pauses a partition during a take.
 fn without_repeats(offsets: &[i64]) -> Vec<i64> {
     let mut kept: Vec<i64> = Vec::new();

@@ -213,8 +213,7 @@ impl Assigner {
     fn report_policy(&self, place: &TopicPartition, start: &Start) {
         let Start { offset, instead: Some(reason), .. } = start else { return };
         tracing::warn!(target: LOG_TARGET, partition = %place, "{reason}; starts at {offset}");
-        let message = format!("{place}: {reason}; starts at {offset}");
-        self.shared.notify(Notice::Event(Event::Error(SourceError { message, fatal: false })));
+        self.shared.report(&format!("{place}: {reason}; starts at {offset}"), false);
     }
 
     fn failed(&self, place: TopicPartition, message: String) {

@@ -73,6 +73,12 @@ impl Shared {
         let _ = self.notices.send(notice);
     }
 
+    /// An error of the client that concerns no partition, or many.
+    pub(super) fn report(&self, message: &str, fatal: bool) {
+        let message = message.to_owned();
+        self.notify(Notice::Event(Event::Error(SourceError { message, fatal })));
+    }
+
     pub(super) fn delivered(&self, records: u64, bytes: u64) {
         self.records_delivered.fetch_add(records, Ordering::Relaxed);
         self.bytes_delivered.fetch_add(bytes, Ordering::Relaxed);
@@ -134,6 +140,12 @@ impl ClientContext for Hook {
             Level::Emerg | Level::Alert | Level::Critical | Level::Error => {
                 *self.shared.last_error.lock() = Some(message.to_owned());
                 tracing::error!(target: LOG_TARGET, facility, "{message}");
+                // An error that the batch call finds in a partition's queue, such as that the topic
+                // was deleted, comes out as a line and as nothing else.
+                if facility == "ERROR" {
+                    let message = message.trim_start_matches("[thrd:app]: ");
+                    self.shared.report(message, false);
+                }
             }
             Level::Warning => tracing::warn!(target: LOG_TARGET, facility, "{message}"),
             Level::Notice | Level::Info => {

@@ -401,10 +401,7 @@ impl Source for Member {
 impl Member {
     /// The system refused a thread: the membership cannot be kept.
     fn report_missing_thread(&self) {
-        self.membership().shared.notify(Notice::Event(Event::Error(SourceError {
-            message: "the system refused a thread for a rebalance".into(),
-            fatal: true,
-        })));
+        self.membership().shared.report("the system refused a thread for a rebalance", true);
     }
 }
 

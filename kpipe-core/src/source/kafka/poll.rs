@@ -11,7 +11,7 @@ use rdkafka::consumer::Consumer;
 use super::client::{LOG_TARGET, Notice, Shared};
 use super::errors::Trouble;
 use super::ffi::Client;
-use crate::source::{Event, SourceError};
+use crate::source::Event;
 
 /// How long one poll waits; an event ends it at once. Between polls the thread notes that it is alive
 /// and whether it is to stop.
@@ -24,10 +24,7 @@ pub(super) fn run(client: &Client, shared: &Arc<Shared>, stop: &AtomicBool) {
         // membership.
         let polled = catch_unwind(AssertUnwindSafe(|| poll(client, shared)));
         if polled.is_err() {
-            shared.notify(Notice::Event(Event::Error(SourceError {
-                message: "a log subscriber panicked on the thread that polls the group".into(),
-                fatal: false,
-            })));
+            shared.report("a log subscriber panicked on the thread that polls the group", false);
         }
         shared.polled();
     }
