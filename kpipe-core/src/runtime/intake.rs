@@ -13,11 +13,12 @@ use tokio::time::{Instant, timeout};
 use super::attempt::{Run, Slot, attempt, deadline_from, poll_slot, record_task};
 use super::epoch::{Epoch, Ticket};
 use super::pace::Pace;
+use super::second::SecondLook;
 use crate::failure::Failure;
 use crate::frontier::Seq;
 use crate::handler::{Handler, HandlerResult};
 use crate::lanes::LaneKey;
-use crate::partition::{Claim, Draw, Runnable};
+use crate::partition::{Claim, Draw, End, Runnable};
 use crate::record::Record;
 use crate::wake::Reasons;
 
@@ -59,6 +60,11 @@ struct Intake<H: Handler, F, M> {
     /// Slots, acquired and not used.
     slots: u64,
     passed: PassedRun,
+    /// Attempts that pended at their first poll and get a second one here before they become tasks.
+    pended: Vec<Pended<F>>,
+    second: SecondLook,
+    /// Slots of attempts that have ended, to be used again.
+    spare: Vec<Slot<F>>,
     /// Whether a record of this batch has made a lane, so that a later one may have to queue in it.
     lane_made: bool,
     now: Instant,
@@ -70,6 +76,13 @@ struct PassedRun {
     first: Option<Seq>,
     count: u64,
     bytes: u64,
+}
+
+/// An attempt that pended, with the slot and the held record that it keeps.
+struct Pended<F> {
+    slot: Slot<F>,
+    ticket: Ticket,
+    begun: Instant,
 }
 
 /// The epoch takes no more records.
@@ -95,6 +108,9 @@ where
             held: 0,
             slots: 0,
             passed: PassedRun::default(),
+            pended: Vec::new(),
+            second: SecondLook::default(),
+            spare: Vec::new(),
             lane_made: false,
             now,
         }
@@ -173,16 +189,26 @@ where
         }
     }
 
-    /// Sets every runnable record of the batch going, in order.
+    /// Sets every runnable record of the batch going.
     async fn set_going(&mut self) -> Result<(), Stopped> {
+        let begun = self.begin_all().await;
+        self.look_again();
+        self.report_passed();
+        begun
+    }
+
+    /// Begins every runnable record of the batch, in order.
+    async fn begin_all(&mut self) -> Result<(), Stopped> {
         while !self.runnable.is_empty() {
+            if self.slots == 0 {
+                self.look_again();
+            }
             if self.slots == 0 {
                 self.acquire_slots(self.runnable.len() as u64).await?;
             }
             let Some(record) = self.runnable.pop_front() else { break };
             self.begin(record)?;
         }
-        self.report_passed();
         Ok(())
     }
 
@@ -213,16 +239,16 @@ where
             self.poll_first(ticket);
         } else {
             self.lane_made |= ticket.lane.is_some();
-            self.spawn(ticket);
+            let attempt = self.take_pended(ticket);
+            self.spawn(attempt);
         }
         Ok(())
     }
 
-    /// Polls an attempt once in this task; one that is not ready becomes a task of its own, which
-    /// polls it again with a waker that counts.
+    /// Polls an attempt once in this task, outside tokio's cooperative budget, which would make ready
+    /// operations pend after a while.
     fn poll_first(&mut self, ticket: Ticket) {
         let mut cx = TaskContext::from_waker(Waker::noop());
-        // Outside tokio's cooperative budget, which would make ready operations pend after a while.
         let polled = poll_unconstrained(&mut self.slot, &mut cx);
         self.pace.polled(Instant::now);
         match polled {
@@ -233,16 +259,73 @@ where
                     self.run.epoch.partition.hold(lane);
                     self.lane_made = true;
                 }
-                self.spawn(ticket);
+                let attempt = self.take_pended(ticket);
+                if self.second.is_worth_it() {
+                    self.pended.push(attempt);
+                } else {
+                    self.spawn(attempt);
+                }
             }
         }
     }
 
-    /// Makes the attempt in the slot a task of its own; it takes a slot and a held record along.
-    fn spawn(&mut self, ticket: Ticket) {
+    /// Takes the attempt out of the slot for first polls, together with what it uses of the budget.
+    fn take_pended(&mut self, ticket: Ticket) -> Pended<F> {
         self.slots -= 1;
-        let slot = std::mem::replace(&mut self.slot, Box::pin(None));
-        tokio::spawn(record_task(self.run.clone(), self.make, slot, ticket, self.now));
+        let empty = self.spare.pop().unwrap_or_else(|| Box::pin(None));
+        let slot = std::mem::replace(&mut self.slot, empty);
+        Pended { slot, ticket, begun: self.now }
+    }
+
+    /// Polls what pended once more: by the end of a batch many a short wait is over. What is still
+    /// not ready becomes a task, which polls it again with a waker that counts.
+    fn look_again(&mut self) {
+        let mut pended = std::mem::take(&mut self.pended);
+        for mut attempt in pended.drain(..) {
+            if !self.pace.inline(Instant::now) {
+                self.spawn(attempt);
+                continue;
+            }
+            let mut cx = TaskContext::from_waker(Waker::noop());
+            let polled = poll_unconstrained(&mut attempt.slot, &mut cx);
+            self.pace.polled(Instant::now);
+            self.second.looked(polled.is_ready());
+            match polled {
+                Poll::Pending => self.spawn(attempt),
+                Poll::Ready(result) => self.end_pended(attempt, result),
+            }
+        }
+        self.pended = pended;
+    }
+
+    /// Ends an attempt at its second poll. A successor in its lane takes over its slot, as a task.
+    fn end_pended(&mut self, attempt: Pended<F>, result: HandlerResult) {
+        let Pended { slot, ticket, .. } = attempt;
+        if ticket.lane.is_none() && result.is_ok() {
+            self.slots += 1;
+            self.pass(ticket);
+            self.spare.push(slot);
+            return;
+        }
+        let epoch = &self.run.epoch;
+        let end = match result {
+            Ok(()) => End::Passed,
+            Err(failure) => epoch.end_of_failure(ticket, &failure),
+        };
+        let Some(next) = epoch.conclude(ticket, end) else {
+            self.spare.push(slot);
+            return;
+        };
+        let (mut slot, ticket) = (slot, Ticket::of(&next));
+        let deadline = deadline_from(epoch, self.now);
+        slot.as_mut().set(Some((self.make)(self.run.clone(), next.item, 1, deadline)));
+        self.spawn(Pended { slot, ticket, begun: self.now });
+    }
+
+    /// Makes an attempt a task of its own.
+    fn spawn(&self, attempt: Pended<F>) {
+        let Pended { slot, ticket, begun } = attempt;
+        tokio::spawn(record_task(self.run.clone(), self.make, slot, ticket, begun));
     }
 
     /// Notes a record that passed at its first poll; runs of them are reported under one lock.
@@ -261,7 +344,7 @@ where
         let epoch = &self.run.epoch;
         let end = epoch.end_of_failure(ticket, failure);
         // A record that stays keeps its lane busy, so that its successors wait.
-        if let (crate::partition::End::Held(_), Some(lane)) = (&end, ticket.lane) {
+        if let (End::Held(_), Some(lane)) = (&end, ticket.lane) {
             epoch.partition.hold(lane);
             self.lane_made = true;
         }
@@ -343,6 +426,9 @@ impl<H: Handler, F, M> Intake<H, F, M> {
 impl<H: Handler, F, M> Drop for Intake<H, F, M> {
     fn drop(&mut self) {
         self.report_passed();
+        for attempt in self.pended.drain(..) {
+            self.run.epoch.conclude(attempt.ticket, End::Abandoned);
+        }
         let never_began = self.runnable.len() as u64;
         let bytes = payload(self.runnable.iter().map(|record| &record.item));
         let epoch = &self.run.epoch;

@@ -13,6 +13,7 @@ mod intake;
 mod pace;
 mod report;
 mod running;
+mod second;
 mod shared;
 
 pub(crate) use self::epoch::Epoch;

@@ -30,7 +30,7 @@ async fn key_runs_one_of_a_key_at_a_time_and_no_key_waits_for_another() {
     for i in 1..400 {
         let key = format!("k{}", i % 10);
         // Ready, pending and slow handlers in one lane.
-        let value = ["done", "1ms", "3ms"][i % 3];
+        let value = ["done", "1ms", "yield", "3ms"][i / 10 % 4];
         cluster.produce("t", 0, Some(&key), value);
     }
     let running = start(consumer(&probe), &cluster).await;
@@ -140,5 +140,31 @@ async fn handlers_that_are_ready_at_once_behave_alike_as_tasks_and_inline() {
         probe.assert_ordered_by(|_, offset| offset % 7);
         let report = running.shutdown(SECOND).await.unwrap();
         assert_eq!((report.stats.passed, cluster.committed("t", 0)), (1_000, Some(1_000)));
+    }
+}
+
+/// An attempt that pends once gets a second poll before it becomes a task; order and counts do not
+/// depend on which of the two happens.
+#[tokio::test(start_paused = true)]
+async fn handlers_that_pend_once_keep_their_order() {
+    for ordering in [Ordering::Parallel, Ordering::Key, Ordering::Partition, Ordering::Sequential] {
+        let (cluster, probe) = (Cluster::new(), Probe::default());
+        for i in 0..1_000 {
+            let value = if i % 97 == 0 { "2ms" } else { "yield" };
+            cluster.produce("t", i % 2, Some(&format!("k{}", i / 2 % 5)), value);
+        }
+        let running = start(consumer(&probe).ordering(ordering).max_in_flight(16), &cluster).await;
+        cluster.assign("t", [0, 1]);
+        pass(1).await;
+        assert_eq!(probe.begun().len(), 1_000, "{ordering:?}");
+        match ordering {
+            Ordering::Parallel => assert!(probe.peak() > 1),
+            Ordering::Key => probe.assert_ordered_by(|partition, offset| (partition, offset % 5)),
+            Ordering::Partition => probe.assert_ordered_by(|partition, _| partition),
+            Ordering::Sequential => probe.assert_ordered_by(|_, _| ()),
+        }
+        let stats = running.shutdown(SECOND).await.unwrap().stats;
+        assert_eq!((stats.passed, stats.held, stats.in_flight), (1_000, 0, 0));
+        assert_eq!([0, 1].map(|p| cluster.committed("t", p)), [Some(500); 2]);
     }
 }

@@ -11,7 +11,8 @@ use tokio::sync::Notify;
 use crate::memory::Cluster;
 
 /// Records every attempt; whatever its value says happens: `5ms` waits so long, `gate` waits until
-/// the test opens it, `fail` fails, `panic` panics, anything else is done at once.
+/// the test opens it, `yield` pends once, `fail` fails, `panic` panics, `never` never ends, anything
+/// else is done at once.
 #[derive(Clone, Default)]
 pub(crate) struct Probe(Arc<Inner>);
 
@@ -45,6 +46,7 @@ impl Probe {
             "gate" => self.wait_at_gate().await,
             "fail" => return Err(Failure::msg("asked to fail")),
             "panic" => panic!("asked to panic"),
+            "yield" => tokio::task::yield_now().await,
             "never" => std::future::pending().await,
             other => {
                 if let Some(ms) = other.strip_suffix("ms") {
