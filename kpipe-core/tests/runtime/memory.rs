@@ -12,7 +12,7 @@ use kpipe_core::source::{
     PartitionQueue, Source, Subscription, Traffic,
 };
 use kpipe_core::{Error, Record, TopicPartition};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The test's end of the source; also what connects it.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ struct State {
     commits: Vec<(TopicPartition, i64)>,
     /// How the next commits are answered; `Ok` once it is empty.
     answers: VecDeque<CommitErrorKind>,
+    /// Commits are answered once this is true.
+    answering: watch::Sender<bool>,
     released: Vec<TopicPartition>,
     closed: bool,
     taken: u64,
@@ -46,7 +48,14 @@ impl Cluster {
     pub(crate) fn new() -> Self {
         let (events, receiver) = mpsc::unbounded_channel();
         let receiver = Arc::new(Mutex::new(Some(receiver)));
-        Self { state: Arc::default(), events, receiver }
+        let cluster = Self { state: Arc::default(), events, receiver };
+        cluster.answer_commits(true);
+        cluster
+    }
+
+    /// Lets commits wait for their answer, or go on.
+    pub(crate) fn answer_commits(&self, answering: bool) {
+        self.state().answering.send_replace(answering);
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -208,7 +217,13 @@ impl Source for Member {
                 }
             })
             .collect();
-        async { answers }.boxed()
+        let mut answering = state.answering.subscribe();
+        async move {
+            // The sender lives as long as the cluster, and the cluster as long as its members.
+            let _ = answering.wait_for(|answering| *answering).await;
+            answers
+        }
+        .boxed()
     }
 
     fn log_ends(&self, partitions: Vec<TopicPartition>) -> BoxFuture<'static, Vec<Option<i64>>> {

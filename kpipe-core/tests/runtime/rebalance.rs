@@ -204,3 +204,32 @@ async fn c13_a_record_that_fails_after_its_epoch_gives_its_permits_back() {
         drop(running);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn c9_a_commit_answered_after_revoke_and_reassignment_moves_nothing() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    cluster.produce("t", 0, None, "done");
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0]);
+    cluster.answer_commits(false);
+    pass(6).await;
+    assert_eq!(cluster.commits().len(), 1, "on its way, not answered");
+
+    // The revoke waits for the answer, gives up, and sends no second commit past the first.
+    cluster.revoke("t", [0]);
+    pass(10).await;
+    assert_eq!((cluster.released().len(), cluster.commits().len()), (1, 1));
+    cluster.produce("t", 0, None, "gate");
+    cluster.assign("t", [0]);
+    settle().await;
+    let before = running.stats().partitions[0].clone();
+    cluster.answer_commits(true);
+    settle().await;
+    let after = running.stats().partitions[0].clone();
+    assert_eq!((before.frontier, before.committed), (after.frontier, after.committed));
+    assert_eq!((after.frontier, after.committed), (1, Some(1)));
+    probe.open_gate();
+    pass(6).await;
+    assert_eq!(cluster.committed("t", 0), Some(2), "and the new epoch commits as ever");
+    drop(running);
+}
