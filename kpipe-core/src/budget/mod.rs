@@ -113,6 +113,9 @@ impl Budget {
         });
         state.shares[index] = Some(share);
         state.divide();
+        // With more shares each is guaranteed less, and what that frees may serve a waiter.
+        state.wake_for_slots();
+        state.wake_for_held();
         ShareId(index)
     }
 
@@ -171,6 +174,9 @@ impl Budget {
     /// hand, returns 0 and raises [`Reasons::ROOM`] once there is enough.
     pub(crate) fn acquire_held(&self, id: ShareId, want: u64) -> u64 {
         let mut state = self.state.lock();
+        let waits = &mut state.share(id).waits_for_held;
+        // A waiter that asks again may want less.
+        *waits = waits.map(|_| want);
         if !state.may_take(id) {
             if state.share(id).waits_for_held.replace(want).is_none() {
                 state.held_waiters.push_back(id);
@@ -247,11 +253,13 @@ impl State {
     fn may_take(&self, id: ShareId) -> bool {
         let Self { held, bytes, shares, .. } = self;
         let share = shares[id.0].as_ref().expect(ALIVE);
-        let (records, payload) = match share.waits_for_held {
-            Some(want) => (held.worth_waking(want), bytes.worth_waking(u64::MAX)),
-            None => (1, 1),
-        };
-        held.available(&share.held) >= records && bytes.available(&share.bytes) >= payload
+        match share.waits_for_held {
+            Some(want) => {
+                held.is_worth_waking(&share.held, want)
+                    && bytes.is_worth_waking(&share.bytes, u64::MAX)
+            }
+            None => held.available(&share.held) > 0 && bytes.available(&share.bytes) > 0,
+        }
     }
 
     fn stop_waiting_for_slots(&mut self, id: ShareId) {

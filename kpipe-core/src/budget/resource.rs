@@ -58,10 +58,16 @@ impl Resource {
         free.min(common.max(own))
     }
 
-    /// How much must be available before it is worth waking a waiter who wants `want`: never more
-    /// than its guarantee, which is all that others may leave it.
-    pub(super) fn worth_waking(&self, want: u64) -> u64 {
-        want.min(self.limit / HYSTERESIS).min(self.each).max(1)
+    /// Whether enough is available to be worth waking a waiter who wants `want`: an eighth of the
+    /// limit, or as much as the guarantee where that is less, which is all that others may leave it.
+    /// Of the guarantee itself an eighth is enough, because records of the waiter's own that stay
+    /// may keep the rest for good.
+    pub(super) fn is_worth_waking(&self, share: &Used, want: u64) -> bool {
+        let available = self.available(share);
+        let own = available.min(self.own_unmet(share));
+        let of_all = (self.limit / HYSTERESIS).min(self.each);
+        let of_own = self.each / HYSTERESIS;
+        available >= want.min(of_all).max(1) || own >= want.min(of_own).max(1)
     }
 
     /// Takes up to `want` of what is available.

@@ -1,3 +1,5 @@
+mod properties;
+
 use std::task::{Context, Poll, Waker};
 
 use super::*;
@@ -79,6 +81,37 @@ fn a_waiter_wakes_for_its_guarantee_when_a_stuck_neighbour_keeps_the_rest() {
     budget.release_held(waiter, 16, 0);
     assert!(woken(&signal));
     drop(rest);
+}
+
+/// A record that stays keeps its place for good: what is left of the guarantee must still be used,
+/// or one failed record and a stuck neighbour would stop a partition.
+#[test]
+fn a_stuck_record_of_its_own_does_not_keep_a_waiter_from_the_rest_of_its_guarantee() {
+    let budget = Budget::new(Limits { in_flight: 32, held: 1_024, bytes: 1_000_000 });
+    let members: Vec<_> = (0..16).map(|_| member(&budget)).collect();
+    let [(neighbour, _), (waiter, signal), ..] = &members[..] else { panic!("16 members") };
+    assert!(budget.acquire_held(*neighbour, u64::MAX) > 700);
+    assert_eq!(budget.acquire_held(*waiter, 128), 16);
+    assert_eq!(budget.acquire_held(*waiter, 128), 0);
+    budget.release_held(*waiter, 1, 0);
+    assert!(!woken(signal), "an eighth of the guarantee is worth it, one record is not");
+    budget.release_held(*waiter, 14, 0);
+    assert!(woken(signal));
+    assert_eq!(budget.acquire_held(*waiter, 128), 15);
+}
+
+/// With more shares than there is to guarantee, a part that was kept for one is free again.
+#[test]
+fn a_share_that_joins_wakes_who_can_be_served_by_the_new_division() {
+    let budget = Budget::new(Limits { in_flight: 48, held: 64, bytes: 64 });
+    let (busy, signal) = member(&budget);
+    let quiet = [member(&budget), member(&budget)];
+    assert_eq!(budget.acquire_slots(busy, 100), 46, "one for each of the quiet ones");
+    assert_eq!(budget.acquire_slots(busy, 1), 0);
+    member(&budget);
+    assert!(woken(&signal), "three are not enough for four, so nothing is guaranteed");
+    assert_eq!(budget.acquire_slots(busy, 100), 2);
+    drop(quiet);
 }
 
 #[test]
