@@ -122,17 +122,19 @@ where
 
     /// Takes one batch and sets it going, or waits for a reason to.
     async fn turn(&mut self) -> Result<(), Stopped> {
-        match self.run.epoch.partition.draw() {
-            Draw::Yes => {}
-            Draw::WindowFull => return self.wait(None).await,
-            Draw::Stopped => return Err(Stopped),
-        }
+        // Room first: it was woken for it, maybe, and if the window has no use for it now, giving it
+        // back wakes the next partition that waits.
         if self.held == 0 {
             let epoch = &self.run.epoch;
             self.held = epoch.budget.acquire_held(epoch.share, BATCH);
             if self.held == 0 {
                 return self.wait(None).await;
             }
+        }
+        match self.run.epoch.partition.draw() {
+            Draw::Yes => {}
+            Draw::WindowFull => return self.wait(None).await,
+            Draw::Stopped => return Err(Stopped),
         }
         let most = self.held.min(BATCH);
         let taken = self.run.epoch.queue.take(most as usize, &mut self.batch) as u64;

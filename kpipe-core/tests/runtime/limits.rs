@@ -105,6 +105,26 @@ async fn the_window_beyond_a_stuck_record_is_limited_for_its_partition_alone() {
     drop(running);
 }
 
+/// C16: a partition that is woken for room and finds its window full meanwhile passes the room on.
+#[tokio::test(start_paused = true)]
+async fn c16_room_that_a_full_window_cannot_use_goes_to_another_partition() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    for value in ["gate", "5ms", "done"] {
+        cluster.produce("t", 0, None, value);
+    }
+    cluster.produce("t", 1, None, "done");
+    let limited = consumer(&probe).max_in_flight(2).max_held(2).max_finished_beyond(1);
+    let running = start(limited, &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    cluster.assign("t", [1]);
+    settle().await;
+    assert_eq!(probe.begun(), [(0, 0), (0, 1)], "both wait for room");
+    pass(1).await;
+    assert_eq!(probe.begun(), [(0, 0), (0, 1), (1, 0)]);
+    drop(running);
+}
+
 /// A handler that computes before its first await must not hold up its partition: found out, its
 /// records become tasks at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -65,3 +65,67 @@ fn loom_partition_r8_a_failure_that_stays_against_the_close() {
         assert_eq!(member.epoch.counts().abandoned, 1);
     });
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Takes,
+    NoRoom,
+    WindowFull,
+}
+
+impl Member {
+    /// A turn of the intake up to its batch: whether it may take a record.
+    fn turn(&self) -> Turn {
+        if self.budget.acquire_held(self.share, 1) == 0 {
+            return Turn::NoRoom;
+        }
+        match self.epoch.partition.draw() {
+            Draw::Yes => Turn::Takes,
+            Draw::WindowFull => {
+                self.budget.release_held(self.share, 1, 0);
+                Turn::WindowFull
+            }
+            Draw::Stopped => panic!("nobody stops"),
+        }
+    }
+}
+
+/// R15, an intake that is woken for room and finds its window full meanwhile: the room is another
+/// partition's, which waits for it and is not forgotten.
+#[test]
+fn loom_partition_r15_room_that_a_full_window_cannot_use() {
+    static PASSED_ON: Branch = Branch::new("woken with its window full");
+    static OTHER_WAITED: Branch = Branch::new("the other one waited");
+    explore(&[&PASSED_ON, &OTHER_WAITED], || {
+        let budget = Arc::new(Budget::new(Limits { in_flight: 4, held: 2, bytes: 4 }));
+        let (full, other) = (Member::of(&budget, 1), Member::of(&budget, WIDE));
+        assert_eq!(budget.acquire_held(full.share, 2), 2);
+        assert_eq!(budget.acquire_slots(full.share, 2), 2);
+        budget.charge_bytes(full.share, 2);
+        let (_, runnable) = full.epoch.admit(&[(0, NO_LANE), (1, NO_LANE)]);
+        assert_eq!(full.turn(), Turn::NoRoom, "everything is in hand");
+        let task = {
+            let full = full.clone();
+            thread::spawn(move || full.conclude(&runnable[1], End::Passed))
+        };
+        let intake = {
+            let full = full.clone();
+            thread::spawn(move || {
+                assert_eq!(wait(&full.epoch.intake), Reasons::ROOM);
+                if full.turn() == Turn::WindowFull {
+                    PASSED_ON.take();
+                }
+            })
+        };
+        let mut waited = false;
+        while other.turn() == Turn::NoRoom {
+            waited = true;
+            wait(&other.epoch.intake);
+        }
+        if waited {
+            OTHER_WAITED.take();
+        }
+        task.join().unwrap();
+        intake.join().unwrap();
+    });
+}
