@@ -77,5 +77,6 @@ pub(crate) fn rss_peak_kb() -> Option<u64> {
 
 /// The malloc of this process.
 pub(crate) fn allocator() -> &'static str {
-    if cfg!(feature = "jemalloc") { "jemalloc" } else { "system" }
+    // Elsewhere its functions have names of their own, and nobody calls them.
+    if cfg!(all(feature = "jemalloc", target_os = "linux")) { "jemalloc" } else { "system" }
 }
