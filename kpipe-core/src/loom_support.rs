@@ -39,9 +39,27 @@ pub(crate) fn take_either(first: bool, one: &Branch, other: &Branch) {
     if first { one.take() } else { other.take() }
 }
 
-/// Runs every execution of `model` within the bound on preemptions (`LOOM_MAX_PREEMPTIONS`, or none)
-/// and prints how many there were and how often each branch was taken.
+/// Runs every execution of `model` and prints how many there were and how often each branch was
+/// taken. `LOOM_MAX_PREEMPTIONS` does not narrow it: most models are small enough to be explored
+/// whole.
 pub(crate) fn explore<F>(branches: &[&'static Branch], model: F)
+where
+    F: Fn() + Send + Sync + 'static,
+{
+    check(None, branches, model);
+}
+
+/// Like [`explore`] for a model that is too large: only the executions in which threads are
+/// interrupted at most `preemptions` times, or `LOOM_MAX_PREEMPTIONS` where that is set.
+pub(crate) fn explore_within<F>(preemptions: usize, branches: &[&'static Branch], model: F)
+where
+    F: Fn() + Send + Sync + 'static,
+{
+    let bound = loom::model::Builder::new().preemption_bound;
+    check(Some(bound.unwrap_or(preemptions)), branches, model);
+}
+
+fn check<F>(bound: Option<usize>, branches: &[&'static Branch], model: F)
 where
     F: Fn() + Send + Sync + 'static,
 {
@@ -54,9 +72,15 @@ where
             model();
         }
     };
-    loom::model(counted);
+    // The other settings, such as the file of a failing execution, come from the environment.
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = bound;
+    builder.check(counted);
 
     let mut line = format!("{name}: {} executions", executions.load(Relaxed));
+    if let Some(bound) = bound {
+        line += &format!(" within {bound} preemptions");
+    }
     for branch in branches {
         line += &format!("; {}: {}", branch.name, branch.taken.load(Relaxed));
     }

@@ -12,11 +12,13 @@ fn loom_partition_r7_a_pending_record_pins_the_offset_to_commit() {
     static OVERTAKEN: Branch = Branch::new("the last one finished first");
     explore(&[&OVERTAKEN], || {
         let (epoch, runnable) = Epoch::running(4);
-        let tasks = [1, 3].map(|at: usize| {
-            let (epoch, seq) = (epoch.clone(), runnable[at].seq);
+        let head = &runnable[0];
+        let tasks = [1, 3].map(|at| {
+            let (epoch, seq) = (epoch.clone(), head.seq.plus(at));
             thread::spawn(move || {
                 let first = epoch.partition.view().finished_beyond == 0;
                 match at {
+                    // Records 1 and 2.
                     1 => epoch.partition.finish_run(seq, 2),
                     _ => drop(epoch.partition.finish(seq, NO_LANE, End::Passed)),
                 }
@@ -31,7 +33,7 @@ fn loom_partition_r7_a_pending_record_pins_the_offset_to_commit() {
         let view = epoch.partition.view();
         assert_eq!((view.frontier, view.finished_beyond), (0, 3));
         assert_eq!(epoch.partition.to_commit(), None);
-        epoch.pass(&runnable[0]);
+        epoch.pass(head);
         assert_eq!(epoch.partition.to_commit(), Some(4));
     });
 }

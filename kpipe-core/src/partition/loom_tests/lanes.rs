@@ -56,6 +56,40 @@ fn loom_partition_r6_hand_over_and_removal_against_arrivals() {
     });
 }
 
+/// R6, a record that pends at its first poll takes the lane and becomes a task, whose end meets the
+/// next record of the key on its way through the same batch.
+#[test]
+fn loom_partition_r6_a_first_poll_that_pends_against_the_next_of_its_key() {
+    static PARKED: Branch = Branch::new("parked behind the task");
+    static IDLE: Branch = Branch::new("the task had ended");
+    explore(&[&PARKED, &IDLE], || {
+        let epoch = Epoch::new(WIDE);
+        let handlers = Arc::new(OneAtATime::default());
+        let lane = LaneKey::of(b"key");
+        let (_, mut runnable) = epoch.admit(&[(0, Some(lane)), (1, Some(lane))]);
+        let first = runnable.pop_front().unwrap();
+        epoch.partition.hold(lane);
+        let task = {
+            let (epoch, handlers) = (epoch.clone(), handlers.clone());
+            thread::spawn(move || run(&epoch, &handlers, first))
+        };
+        match epoch.partition.claim(runnable.pop_front().unwrap(), false) {
+            Claim::Parked => PARKED.take(),
+            Claim::Run(second) => {
+                IDLE.take();
+                // Ready at its first poll: it needs no lane.
+                handlers.run(1);
+                epoch.partition.finish_run(second.seq, 1);
+            }
+            Claim::Stopped(_) => panic!("nobody stops"),
+        }
+        task.join().unwrap();
+        assert_eq!(handlers.ran(), [0, 1]);
+        assert!(epoch.partition.is_idle());
+        assert_eq!(epoch.partition.to_commit(), Some(2));
+    });
+}
+
 /// R6, two records of an idle key that are claimed at once: one takes the lane, the other waits
 /// behind it or comes after it.
 #[test]
@@ -65,7 +99,9 @@ fn loom_partition_r6_two_claims_for_one_key() {
     explore(&[&PARKED, &BOTH_RAN], || {
         let epoch = Epoch::new(WIDE);
         let handlers = Arc::new(OneAtATime::default());
-        let (_, runnable) = epoch.admit(&[(0, LANE), (1, LANE)]);
+        // A key that the user's function made of the record.
+        let lane = Some(LaneKey::of_value(&7));
+        let (_, runnable) = epoch.admit(&[(0, lane), (1, lane)]);
         assert_eq!(runnable.len(), 2, "the lane is idle");
         let claims = runnable.into_iter().map(|record| {
             let (epoch, handlers) = (epoch.clone(), handlers.clone());
@@ -78,8 +114,9 @@ fn loom_partition_r6_two_claims_for_one_key() {
                 Claim::Stopped(_) => panic!("nobody stops"),
             })
         });
+        // Both are on their way before the first is waited for.
         let claims: Vec<_> = claims.collect();
-        let parked = claims.into_iter().filter(|_| true).map(|claim| claim.join().unwrap());
+        let parked = claims.into_iter().map(|claim| claim.join().unwrap());
         let parked = parked.filter(|parked| *parked).count();
         take_either(parked == 1, &PARKED, &BOTH_RAN);
         assert!(parked < 2);

@@ -6,6 +6,7 @@ mod commits;
 mod intakes;
 mod lanes;
 mod revokes;
+mod whole;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -88,11 +88,13 @@ fn loom_partition_r11_two_closers_have_one_winner() {
         let other = other.join().unwrap();
         take_either(mine.to_commit.is_some(), &MINE, &OTHER);
         let (winner, loser) = if mine.to_commit.is_some() { (mine, other) } else { (other, mine) };
+        let view = epoch.partition.view();
+        assert_eq!(view.first_held.map(|record| record.offset), Some(1));
+        assert_eq!((view.held, view.waiting), (0, 0), "given back");
         assert_eq!((winner.to_commit, winner.held), (Some(1), 1));
         assert_eq!((loser.to_commit, loser.held), (None, 0));
-        let counts = epoch.counts();
-        assert_eq!((counts.passed, counts.abandoned), (1, 2));
-        assert_accounted(counts);
+        assert_eq!((view.counts.passed, view.counts.abandoned), (1, 2));
+        assert_accounted(view.counts);
     });
 }
 
@@ -120,6 +122,33 @@ fn loom_partition_r16_a_shutdown_against_the_last_completions() {
         assert_eq!((counts.passed, counts.dropped, counts.abandoned), (1, 1, 0));
         for task in tasks {
             task.join().unwrap();
+        }
+    });
+}
+
+/// R16 and G9, an attempt whose task is dropped (its runtime ends) against the drain that waits for
+/// it and the close: never an acknowledgement, and the drain is told.
+#[test]
+fn loom_partition_r16_a_dropped_attempt_against_a_drain() {
+    static WAITED: Branch = Branch::new("waited");
+    static IDLE: Branch = Branch::new("found it idle");
+    explore(&[&WAITED, &IDLE], || {
+        let (epoch, mut runnable) = Epoch::running(2);
+        let finishes = {
+            let (epoch, record) = (epoch.clone(), runnable.pop().unwrap());
+            thread::spawn(move || epoch.pass(&record))
+        };
+        let dropped = {
+            let (epoch, record) = (epoch.clone(), runnable.pop().unwrap());
+            thread::spawn(move || epoch.finish(&record, End::Abandoned).next)
+        };
+        epoch.partition.begin_drain();
+        take_either(epoch.wait_until_idle(), &WAITED, &IDLE);
+        assert_eq!(epoch.partition.close().to_commit, None, "record 0 was not acknowledged");
+        let counts = epoch.counts();
+        assert_eq!((counts.passed, counts.abandoned), (1, 1));
+        for task in [finishes, dropped] {
+            assert_eq!(task.join().unwrap(), None);
         }
     });
 }
