@@ -19,7 +19,7 @@ pub struct Ledger {
     partitions: Box<[PartitionCell]>,
     running: Padded<AtomicUsize>,
     peak: AtomicUsize,
-    /// Keys (without the full account: partitions) that are not finished yet.
+    /// Words of the keys' bits that are not full yet; where records are only counted, partitions.
     open: AtomicUsize,
     first_start: OnceLock<Instant>,
     last_end: OnceLock<Instant>,
@@ -34,15 +34,15 @@ struct KeyCell {
     running: AtomicU32,
     /// Sequence number after that of the last record that started.
     next: AtomicU32,
-    distinct: AtomicU32,
-    expected: u32,
     duplicates: AtomicU32,
     order_breaks: AtomicU32,
     overlaps: AtomicU32,
     measured: AtomicU32,
     measured_ns: AtomicU64,
-    /// One bit for each sequence number, set when its handler ends.
+    /// One bit for each record of the key, set when its handler ends; the last word's bits past
+    /// `expected` stay clear.
     seen: Box<[AtomicU64]>,
+    expected: u64,
 }
 
 #[repr(align(128))]
@@ -93,7 +93,7 @@ impl Ledger {
             partitions[workload::partition(key, count) as usize].expected += of_key(key);
         }
         let open = if full {
-            keys.iter().filter(|cell| cell.expected > 0).count()
+            keys.iter().map(|cell| cell.seen.len()).sum()
         } else {
             partitions.iter().filter(|cell| cell.expected > 0).count()
         };
@@ -150,7 +150,7 @@ impl Ledger {
         }
     }
 
-    /// Whether this was the last record of its key.
+    /// Whether this filled a word of the key's bits.
     fn end_of_key(&self, started: &Started) -> bool {
         let cell = &self.keys[started.entry.key as usize];
         if let Some(at) = started.at {
@@ -160,12 +160,13 @@ impl Ledger {
         self.running.0.fetch_sub(1, Relaxed);
         cell.running.fetch_sub(1, Relaxed);
         let bit = 1 << (started.entry.seq % 64);
-        let seen = &cell.seen[(started.entry.seq / 64) as usize];
-        if seen.fetch_or(bit, Relaxed) & bit != 0 {
+        let word = (started.entry.seq / 64) as usize;
+        let before = cell.seen[word].fetch_or(bit, Relaxed);
+        if before & bit != 0 {
             cell.duplicates.fetch_add(1, Relaxed);
             return false;
         }
-        cell.distinct.fetch_add(1, Relaxed) + 1 == cell.expected
+        before | bit == cell.full(word)
     }
 
     /// Counts records that no handler sees, all at once.
@@ -209,7 +210,8 @@ impl Ledger {
         let sum = |part: fn(&KeyCell) -> &AtomicU32| -> u64 {
             self.keys.iter().map(|cell| u64::from(part(cell).load(Relaxed))).sum()
         };
-        let distinct = sum(|cell| &cell.distinct);
+        let words = self.keys.iter().flat_map(|cell| &cell.seen);
+        let distinct = words.map(|word| u64::from(word.load(Relaxed).count_ones())).sum();
         let duplicates = sum(|cell| &cell.duplicates);
         let measured = sum(|cell| &cell.measured);
         let measured_ns: u64 = self.keys.iter().map(|cell| cell.measured_ns.load(Relaxed)).sum();
@@ -237,14 +239,21 @@ impl KeyCell {
         Self {
             running: AtomicU32::new(0),
             next: AtomicU32::new(0),
-            distinct: AtomicU32::new(0),
-            expected: expected as u32,
             duplicates: AtomicU32::new(0),
             order_breaks: AtomicU32::new(0),
             overlaps: AtomicU32::new(0),
             measured: AtomicU32::new(0),
             measured_ns: AtomicU64::new(0),
             seen: (0..expected.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            expected,
+        }
+    }
+
+    /// The bits of a word once every record that it stands for was handled.
+    fn full(&self, word: usize) -> u64 {
+        match self.expected - 64 * word as u64 {
+            left @ ..64 => (1 << left) - 1,
+            _ => u64::MAX,
         }
     }
 }
