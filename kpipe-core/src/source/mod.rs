@@ -97,6 +97,18 @@ pub trait Source: Send + 'static {
     /// where unknown.
     fn log_ends(&self, partitions: Vec<TopicPartition>) -> BoxFuture<'static, Vec<Option<i64>>>;
 
+    /// How long the group waits for this member in a rebalance (Kafka: `max.poll.interval.ms`); the
+    /// default drain deadline is half of it, at most 20 s.
+    fn rebalance_timeout(&self) -> Duration {
+        Duration::from_secs(300)
+    }
+
+    /// Whether the control loop runs on a thread of its own, so that membership and shutdown do not
+    /// depend on what handlers do to their runtime (G3). A source on virtual time answers no.
+    fn wants_control_thread(&self) -> bool {
+        true
+    }
+
     /// What the client has done so far.
     fn traffic(&self) -> Traffic;
 
@@ -119,6 +131,17 @@ pub trait PartitionQueue: Send + Sync {
 pub struct Arrivals(pub(crate) Arc<Signal>);
 
 impl Arrivals {
+    /// For whoever drives a source without the runtime, such as the test of a source of one's own.
+    #[allow(clippy::new_without_default)] // A signal that nobody waits for is a mistake to invite.
+    pub fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Returns once records arrived since the last call. For one waiter. Cancel safe.
+    pub async fn arrived(&self) {
+        std::future::poll_fn(|cx| self.0.poll_take(cx)).await;
+    }
+
     /// Wakes the partition's intake. Never blocks for longer than a short critical section.
     pub fn notify(&self) {
         self.0.raise(Reasons::ARRIVAL);

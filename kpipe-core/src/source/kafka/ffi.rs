@@ -23,9 +23,13 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use super::client::{Hook, Notice, Shared};
 use super::errors::{self, Trouble};
+use super::sequence::{Sequence, Verdict};
 use crate::record::{Record, RecordMeta, Timestamp, TopicPartition};
 use crate::source::{Arrivals, PartitionQueue};
 use crate::sync::Mutex;
+
+/// How many messages one call into librdkafka may fill in; a take that wants more calls again.
+const LARGEST_BATCH: usize = 4_096;
 
 /// One consumer of librdkafka with everything that was taken from it.
 pub(super) struct Client {
@@ -94,9 +98,7 @@ impl Client {
             tap: Mutex::new(Tap {
                 raw: Some(RawQueue { queue, arrivals }),
                 messages: Vec::new(),
-                next,
-                in_doubt: false,
-                shut: false,
+                sequence: Sequence::starting_at(next),
             }),
         });
         self.splits.lock().insert(place.clone(), split.clone());
@@ -146,7 +148,7 @@ impl Client {
         let splits: Vec<_> = self.splits.lock().values().cloned().collect();
         let taps: Vec<_> = splits.iter().map(|split| split.tap.lock()).collect();
         let positions =
-            splits.iter().zip(&taps).map(|(split, tap)| (split.place.clone(), tap.next));
+            splits.iter().zip(&taps).map(|(split, tap)| (split.place.clone(), tap.sequence.next()));
         let done = change(positions.collect());
         for tap in taps {
             if let Some(raw) = &tap.raw {
@@ -284,13 +286,7 @@ struct Tap {
     raw: Option<RawQueue>,
     /// Filled by each batch; kept so that taking does not allocate.
     messages: Vec<*mut sys::rd_kafka_message_t>,
-    /// One past the last record handed out.
-    next: i64,
-    /// An error was taken from the queue, and the batch call may have moved librdkafka's position
-    /// past a record that was never handed out: the next record must be `next`.
-    in_doubt: bool,
-    /// Nothing more is handed out: what follows would come after a hole.
-    shut: bool,
+    sequence: Sequence,
 }
 
 // SAFETY: the pointers in `messages` are only looked at during a take, under the lock.
@@ -301,10 +297,10 @@ impl PartitionQueue for Arc<Split> {
     /// woken after.
     fn take(&self, max: usize, into: &mut Vec<Record>) -> usize {
         let Some(mut tap) = self.tap.try_lock() else { return 0 };
-        let Tap { raw: Some(raw), messages, next, in_doubt, shut } = &mut *tap else { return 0 };
+        let Tap { raw: Some(raw), messages, sequence } = &mut *tap else { return 0 };
         let (mut taken, mut bytes) = (0, 0);
         while taken < max {
-            let wanted = max - taken;
+            let wanted = (max - taken).min(LARGEST_BATCH);
             if messages.len() < wanted {
                 messages.resize(wanted, ptr::null_mut());
             }
@@ -318,24 +314,18 @@ impl PartitionQueue for Arc<Split> {
             for &pointer in &messages[..got] {
                 let message = Message(pointer);
                 if message.code() != 0 {
-                    self.trouble(&message, in_doubt, shut);
+                    self.trouble(&message, sequence);
                     continue;
                 }
-                let offset = message.offset();
-                if *in_doubt && offset > *next && !*shut {
-                    *shut = true;
-                    self.report(Trouble::Position { reset: false }, format!(
-                        "offset {offset} follows {next} after an error: read again from what is committed"
-                    ));
+                match sequence.record(message.offset()) {
+                    Verdict::HandOut => {
+                        taken += 1;
+                        bytes += message.payload_len();
+                        into.push(message.to_record(&self.place));
+                    }
+                    Verdict::Discard => {}
+                    Verdict::Jumped => self.jumped(&message, sequence),
                 }
-                if *shut {
-                    continue;
-                }
-                *in_doubt = false;
-                *next = offset + 1;
-                taken += 1;
-                bytes += message.payload_len();
-                into.push(message.to_record(&self.place));
             }
             // Fewer than wanted: the queue ran empty and will signal what comes next.
             if got < wanted {
@@ -352,18 +342,19 @@ impl PartitionQueue for Arc<Split> {
 impl Split {
     /// A message with an error is news about the partition, not a record.
     #[cold]
-    fn trouble(&self, message: &Message, in_doubt: &mut bool, shut: &mut bool) {
-        if *shut {
-            return;
+    fn trouble(&self, message: &Message, sequence: &mut Sequence) {
+        let text = message.error_text();
+        let trouble = errors::on_partition(message.code(), &text);
+        if sequence.error(trouble) {
+            self.report(trouble, text);
         }
-        let (code, text) = (message.code(), message.error_text());
-        let trouble = errors::on_partition(code, &text);
-        match trouble {
-            Trouble::None => return,
-            Trouble::Passing => *in_doubt = true,
-            Trouble::Position { .. } | Trouble::Hole => *shut = true,
-        }
-        self.report(trouble, text);
+    }
+
+    #[cold]
+    fn jumped(&self, message: &Message, sequence: &Sequence) {
+        let (found, wanted) = (message.offset(), sequence.next());
+        let text = format!("offset {found} came instead of {wanted} after an error");
+        self.report(Trouble::Position { reset: false }, text);
     }
 
     fn report(&self, trouble: Trouble, text: String) {

@@ -27,6 +27,7 @@ mod limits;
 mod offsets;
 mod options;
 mod poll;
+mod sequence;
 mod start;
 mod starts;
 mod stats;
