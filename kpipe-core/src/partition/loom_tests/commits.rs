@@ -48,7 +48,7 @@ fn loom_partition_r14_a_view_against_completions() {
         let (epoch, runnable) = Epoch::running(3);
         let tasks = [0, 1].map(|at: usize| {
             let (epoch, seq) = (epoch.clone(), runnable[at].seq);
-            thread::spawn(move || drop(epoch.partition.finish(seq, NO_LANE, End::Passed)))
+            thread::spawn(move || epoch.partition.finish(seq, NO_LANE, End::Passed).stays)
         });
         let view = epoch.partition.view();
         match (view.frontier, view.finished_beyond) {

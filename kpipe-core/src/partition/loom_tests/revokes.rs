@@ -21,7 +21,7 @@ fn loom_partition_r8_completions_against_the_close() {
         };
         let last = {
             let (epoch, seq) = (epoch.clone(), runnable[2].seq);
-            thread::spawn(move || drop(epoch.partition.finish(seq, NO_LANE, End::Passed)))
+            thread::spawn(move || epoch.partition.finish(seq, NO_LANE, End::Passed).stays)
         };
         epoch.partition.begin_drain();
         let closing = epoch.partition.close();
