@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::frontier::Seq;
 
 /// Batches closer together than this share an entry.
-const STEP: Duration = Duration::from_millis(10);
+pub(super) const STEP: Duration = Duration::from_millis(10);
 /// With more entries than this every second one goes: behind a stuck record, ages get coarser
 /// instead of memory growing.
-const MOST: usize = 512;
+pub(super) const MOST: usize = 512;
 
 /// Pairs of a sequence number and when it came, in order: a record is as old as the last entry at
 /// or before it.
@@ -42,5 +42,10 @@ impl Ages {
     pub(super) fn of(&self, seq: Seq) -> Option<Duration> {
         let after = self.entries.partition_point(|(first, _)| *first <= seq);
         after.checked_sub(1).map(|at| self.entries[at].1)
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 }

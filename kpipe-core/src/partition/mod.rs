@@ -8,6 +8,8 @@ mod ages;
 mod counts;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -190,13 +192,15 @@ impl<T> Partition<T> {
     /// whose lane is busy and gives back the others in order.
     ///
     /// Two records of one key may both come back: lanes are made for what does not finish at once,
-    /// so the intake claims the later one before it runs.
+    /// so the intake claims the later one before it runs. It begins all of them before it admits
+    /// more: a record of the next batch could park in front of one that has yet to be claimed.
     pub(crate) fn admit(
         &self,
         batch: impl IntoIterator<Item = (i64, Option<LaneKey>, T)>,
         now: Duration,
         runnable: &mut VecDeque<Runnable<T>>,
     ) -> Admitted<T> {
+        debug_assert!(runnable.is_empty(), "the batch before has not all begun");
         let mut guard = self.state.lock();
         let stopped = guard.phase != Phase::Running;
         let mut admitted = Admitted { parked: 0, duplicates: Vec::new(), stopped };
@@ -204,7 +208,6 @@ impl<T> Partition<T> {
             return admitted;
         }
         let state = &mut *guard;
-        let before = runnable.len();
         let mut first = None;
         for (offset, lane, item) in batch {
             state.counts.received += 1;
@@ -220,7 +223,7 @@ impl<T> Partition<T> {
             }
         }
         state.counts.duplicates += admitted.duplicates.len() as u64;
-        state.active += (runnable.len() - before) as u64;
+        state.active += runnable.len() as u64;
         if let Some(first) = first {
             let oldest = state.frontier.oldest_unfinished().map(|(seq, _)| seq);
             state.ages.note(first, now, oldest);
