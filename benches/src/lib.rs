@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arms;
+pub mod cluster;
 pub mod handler;
 pub mod ledger;
 pub mod memory;

@@ -32,8 +32,11 @@ pub(super) struct House {
     look_due: Interval,
     looks: u32,
     poll_overdue: bool,
-    ends: Option<(Vec<TopicPartition>, BoxFuture<'static, Vec<Option<i64>>>)>,
+    ends: Option<EndsAsked>,
 }
+
+/// Whose ends were asked for, and the answer to come.
+type EndsAsked = (Vec<TopicPartition>, BoxFuture<'static, Vec<Option<i64>>>);
 
 /// What woke it.
 pub(super) enum Chore {

@@ -5,7 +5,6 @@
 
 mod args;
 mod child;
-mod cluster;
 mod machine;
 mod report;
 mod table;
@@ -17,8 +16,8 @@ use benches::topic::Topic;
 use clap::Parser;
 
 use crate::args::{Args, ChildSpec};
-use crate::cluster::Cluster;
 use crate::report::Row;
+use benches::cluster::Cluster;
 
 fn main() -> Fallible<()> {
     let args = Args::parse();

@@ -5,24 +5,26 @@ use std::pin::pin;
 use std::process::{Command, Stdio, exit, id};
 use std::{env, fs, thread};
 
-use benches::Fallible;
+use crate::Fallible;
 use futures::future;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A broker to use; one that was started here ends with it.
-pub(crate) struct Cluster {
+#[derive(Debug)]
+pub struct Cluster {
     address: String,
     own: Option<Own>,
 }
 
+#[derive(Debug)]
 struct Own {
     directory: PathBuf,
 }
 
 impl Cluster {
     /// Uses the broker at `address`, or starts one.
-    pub(crate) fn reach(address: Option<&str>) -> Fallible<Self> {
+    pub fn reach(address: Option<&str>) -> Fallible<Self> {
         if let Some(address) = address {
             return Ok(Self { address: address.to_owned(), own: None });
         }
@@ -41,12 +43,13 @@ impl Cluster {
         Ok(Self { address: address.trim().to_owned(), own: Some(own) })
     }
 
-    pub(crate) fn address(&self) -> &str {
+    /// Its `host:port`.
+    pub fn address(&self) -> &str {
         &self.address
     }
 
     /// Whether the broker was started here.
-    pub(crate) fn is_own(&self) -> bool {
+    pub fn is_own(&self) -> bool {
         self.own.is_some()
     }
 }
