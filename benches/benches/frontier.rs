@@ -13,7 +13,7 @@ use kpipe_core::rooms::{Frontier, Seq};
 use parking_lot::Mutex;
 
 /// Records registered before the clock starts.
-const WINDOW: u64 = 1 << 16;
+const WINDOW: u64 = 1 << 14;
 /// Records of one intake batch.
 const BATCH: u64 = 128;
 
@@ -169,7 +169,7 @@ fn bars() {
     println!("\nRatios, medians of rounds in turns");
     for (name, order) in ORDERS {
         let places = order.places();
-        Pair::measure(WINDOW * 2, |count| complete(&places, count), ratio::lock_and_set_a_bit)
+        Pair::measure(WINDOW, |count| complete(&places, count), ratio::lock_and_set_a_bit)
             .print(&format!("completion with its lock, {name}"), Some(2.0));
     }
     for (name, stuck) in [("at the head", false), ("behind a stuck record", true)] {

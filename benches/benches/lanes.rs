@@ -21,7 +21,7 @@ const ITEM: Item = [NonZeroU64::MIN; 14];
 const KEYS: [u64; 3] = [1, 100, 10_000];
 
 /// Records parked before the clock starts, spread over the keys.
-const WAITING: u64 = 20_000;
+const WAITING: u64 = 10_000;
 
 fn keys(count: u64) -> Vec<LaneKey> {
     (0..count).map(|number| LaneKey::of(&number.to_be_bytes())).collect()
@@ -137,7 +137,7 @@ fn bars() {
     for (name, most, measure) in MEASURES {
         for count in KEYS {
             let keys = keys(count);
-            Pair::measure(WAITING * 2, |count| measure(&keys, count), ratio::lock_and_unlock)
+            Pair::measure(4_000, |count| measure(&keys, count), ratio::lock_and_unlock)
                 .print(&format!("{name}, {count} keys"), most);
         }
     }

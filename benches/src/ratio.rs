@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Rounds of each side; the medians are compared.
-const ROUNDS: usize = 51;
+/// Rounds of each side; the medians are compared. Many, for rounds short enough that most of them
+/// pass between two interruptions of a busy machine: a few long ones would compare whom it hit.
+const ROUNDS: usize = 401;
 
 /// What a cost is measured against: an uncontended mutex taken and released around one bit set, in
 /// 512 bytes of bits. Returns the time for `count` of them.
@@ -42,8 +43,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Measures both in turns. Each side is given a number of operations and returns how long they
-    /// took, without what it prepared.
+    /// Measures both in turns. Each side is given a number of operations, best for less than half a
+    /// millisecond, and returns how long they took without what it prepared.
     pub fn measure(
         count: u64,
         mut ours: impl FnMut(u64) -> Duration,
