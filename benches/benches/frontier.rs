@@ -19,14 +19,14 @@ const BATCH: u64 = 128;
 
 #[derive(Clone, Copy)]
 enum Order {
-    InOrder,
+    Ascending,
     Reversed,
     Random,
     StuckHead,
 }
 
 const ORDERS: [(&str, Order); 4] = [
-    ("in order", Order::InOrder),
+    ("in order", Order::Ascending),
     ("reversed", Order::Reversed),
     ("random", Order::Random),
     ("stuck head", Order::StuckHead),
@@ -37,7 +37,7 @@ impl Order {
     fn places(self) -> Vec<u32> {
         let mut places: Vec<u32> = (0..WINDOW as u32).collect();
         match self {
-            Self::InOrder => {}
+            Self::Ascending => {}
             Self::Reversed => places.reverse(),
             Self::Random => shuffle(&mut places),
             Self::StuckHead => places.rotate_left(1),
@@ -177,7 +177,7 @@ fn bars() {
             WINDOW * 16,
             |count| complete_runs(stuck, count),
             // A base of 1 ns makes the ratio the bar itself.
-            |count| Duration::from_nanos(count),
+            Duration::from_nanos,
         );
         pair.print(&format!("a record in a run of 128, {name}"), Some(1.0));
     }
