@@ -90,10 +90,22 @@ impl Topic {
         let client: BaseConsumer = self.config().create()?;
         let mut sum = 0;
         for partition in 0..self.partitions as i32 {
-            let (low, high) = client.fetch_watermarks(&self.name, partition, TIMEOUT)?;
+            let (low, high) = self.watermarks(&client, partition)?;
             sum += (high - low) as u64;
         }
         Ok(sum)
+    }
+
+    /// A partition of a topic made a moment ago may not have its leader yet.
+    fn watermarks(&self, client: &BaseConsumer, partition: i32) -> Fallible<(i64, i64)> {
+        let begun = Instant::now();
+        loop {
+            match client.fetch_watermarks(&self.name, partition, TIMEOUT) {
+                Ok(watermarks) => return Ok(watermarks),
+                Err(error) if begun.elapsed() > TIMEOUT => return Err(error.into()),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
     }
 
     /// The sum of what the group has committed, asked by a client that is not one of its members.
