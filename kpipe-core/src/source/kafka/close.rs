@@ -45,13 +45,13 @@ impl Membership {
             let group = self.shared.group.lock();
             (group.cooperative, group.fetched.clone())
         };
+        // Before the answers: a member that answers a revoke while it subscribes joins again, and the
+        // broker then looks at its leaving only once the others have joined too.
+        consumer.unsubscribe();
         for rebalance in open {
             let fetched = rebalance.partitions.intersection(&fetched).cloned().collect();
             give_back(consumer, rebalance.kind, cooperative, fetched);
         }
-        // The poll thread serves the revoke that this brings about, and the group hears of it at
-        // once.
-        consumer.unsubscribe();
         drop(turn);
         self.stop_polling.store(true, Ordering::Release);
         self.commits.stop(&self.client);

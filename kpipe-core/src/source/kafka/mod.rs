@@ -31,6 +31,7 @@ mod sequence;
 mod start;
 mod starts;
 mod stats;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
