@@ -4,10 +4,11 @@ use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
+use std::sync::Arc;
 
 use rdkafka::bindings as sys;
 
-use crate::record::{Record, RecordMeta, Timestamp, TopicPartition};
+use crate::record::{Record, RecordMeta, Timestamp};
 use crate::source::kafka::errors;
 use crate::source::kafka::wire::WireHeaders;
 
@@ -63,14 +64,19 @@ impl Message {
 
     /// Copies the record out.
     #[inline]
-    pub(super) fn to_record(&self, place: &TopicPartition, layout: Option<Layout>) -> Record {
+    pub(super) fn to_record(
+        &self,
+        topic: &Arc<str>,
+        partition: i32,
+        layout: Option<Layout>,
+    ) -> Record {
         // SAFETY: the message is valid and outlives the slices, which `assemble` copies.
         unsafe {
             let key = bytes((*self.0).key, (*self.0).key_len);
             let value = bytes((*self.0).payload, (*self.0).len);
             let meta = RecordMeta {
-                topic: place.topic.clone(),
-                partition: place.partition,
+                topic: topic.clone(),
+                partition,
                 offset: (*self.0).offset,
                 timestamp: self.timestamp(),
                 leader_epoch: sys::rd_kafka_message_leader_epoch(self.0),
@@ -145,10 +151,13 @@ impl Layout {
     /// The versions whose source was read. Any other, newer or older, is asked through its own calls.
     const KNOWN: [c_int; 1] = [0x02_0c_01_ff];
 
+    /// Only the library that is built along with the bindings is known: the system's may be another
+    /// one under the same number.
     pub(super) fn of_this_version() -> Option<Self> {
         // SAFETY: has no conditions.
         let version = unsafe { sys::rd_kafka_version() };
-        Self::KNOWN.contains(&version).then_some(Self(()))
+        let bundled = cfg!(not(feature = "dynamic-linking"));
+        (bundled && Self::KNOWN.contains(&version)).then_some(Self(()))
     }
 }
 

@@ -22,6 +22,9 @@ const LARGEST_BATCH: usize = 4_096;
 /// The queue of one assignment of one partition.
 pub(in crate::source::kafka) struct Split {
     place: TopicPartition,
+    /// The topic's name in a count of its own: records clone it, and one count for all partitions
+    /// would go back and forth between the processors that work on them.
+    topic: Arc<str>,
     id: u64,
     shared: Arc<Shared>,
     layout: Option<Layout>,
@@ -68,7 +71,7 @@ impl PartitionQueue for Arc<Split> {
                     Verdict::HandOut => {
                         taken += 1;
                         bytes += message.payload_len();
-                        into.push(message.to_record(&self.place, self.layout));
+                        into.push(message.to_record(&self.topic, self.place.partition, self.layout));
                     }
                     Verdict::Discard => {}
                     Verdict::Jumped => self.jumped(&message, sequence),
@@ -113,7 +116,9 @@ impl Split {
             messages: Vec::new(),
             sequence: Sequence::starting_at(next),
         };
-        Self { place, id, shared, layout: Layout::of_this_version(), tap: Mutex::new(tap) }
+        let topic = Arc::from(&*place.topic);
+        let layout = Layout::of_this_version();
+        Self { place, topic, id, shared, layout, tap: Mutex::new(tap) }
     }
 
     pub(super) fn place(&self) -> &TopicPartition {
