@@ -71,7 +71,11 @@ impl PartitionQueue for Arc<Split> {
                     Verdict::HandOut => {
                         taken += 1;
                         bytes += message.payload_len();
-                        into.push(message.to_record(&self.topic, self.place.partition, self.layout));
+                        into.push(message.to_record(
+                            &self.topic,
+                            self.place.partition,
+                            self.layout,
+                        ));
                     }
                     Verdict::Discard => {}
                     Verdict::Jumped => self.jumped(&message, sequence),
