@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer;
 
@@ -13,6 +13,10 @@ use super::client::{Shared, give_back};
 use super::commit::Commits;
 use super::ffi::Client;
 use crate::source::Closed;
+
+/// A leave is sent within a few milliseconds, unless the group is in the middle of a rebalance.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// Everything that ends with the membership.
 pub(super) struct Membership {
@@ -53,6 +57,7 @@ impl Membership {
             give_back(consumer, rebalance.kind, cooperative, fetched);
         }
         drop(turn);
+        self.wait_until_left();
         self.stop_polling.store(true, Ordering::Release);
         self.commits.stop(&self.client);
         for thread in self.threads {
@@ -63,6 +68,17 @@ impl Membership {
         // closes here, which takes 0.1 s or, with the coordinator away, a session.
         drop(self.assigner);
         drop(self.client);
+    }
+}
+
+impl Membership {
+    /// librdkafka can forget to leave when it is told to end while it still gives partitions back; the
+    /// group would then miss this member for a whole session. The poll thread serves what comes.
+    fn wait_until_left(&self) {
+        let until = Instant::now() + LEAVE_WITHIN;
+        while !self.client.is_outside() && Instant::now() < until {
+            thread::sleep(BETWEEN_LOOKS);
+        }
     }
 }
 

@@ -208,6 +208,23 @@ impl Client {
         unsafe { sys::rd_kafka_queue_yield(self.commits.as_ptr()) }
     }
 
+    /// Whether this client is no member of the group: not any more, or not yet.
+    pub(super) fn is_outside(&self) -> bool {
+        // SAFETY: the handle is valid; what it returns is owned here and destroyed.
+        unsafe {
+            let group = sys::rd_kafka_consumer_group_metadata(self.consumer.client().native_ptr());
+            if group.is_null() {
+                return true;
+            }
+            // Leaving takes away the name of a classic member and the epoch of one of the new kind.
+            let name = sys::rd_kafka_consumer_group_metadata_member_id(group);
+            let nameless = name.is_null() || *name == 0;
+            let generation = sys::rd_kafka_consumer_group_metadata_generation_id(group);
+            sys::rd_kafka_consumer_group_metadata_destroy(group);
+            nameless || generation <= 0
+        }
+    }
+
     /// The log's end as the last fetch saw it, without asking anybody.
     pub(super) fn cached_end(&self, place: &TopicPartition) -> Option<i64> {
         let topic = CString::new(&*place.topic).ok()?;

@@ -16,6 +16,8 @@ use crate::source::Event;
 /// How long one poll waits; an event ends it at once. Between polls the thread notes that it is alive
 /// and whether it is to stop.
 const POLL: Duration = Duration::from_millis(100);
+/// The same for a member that is leaving, which somebody waits for.
+const POLL_LEAVING: Duration = Duration::from_millis(5);
 
 /// The body of the thread `kpipe-poll`.
 pub(super) fn run(client: &Client, shared: &Arc<Shared>, stop: &AtomicBool) {
@@ -31,8 +33,9 @@ pub(super) fn run(client: &Client, shared: &Arc<Shared>, stop: &AtomicBool) {
 }
 
 fn poll(client: &Client, shared: &Arc<Shared>) {
+    let wait = if shared.group.lock().closing { POLL_LEAVING } else { POLL };
     // Errors were reported by the context already, with more words.
-    if let Some(Ok(message)) = client.consumer().poll(POLL) {
+    if let Some(Ok(message)) = client.consumer().poll(wait) {
         // Every partition has a queue of its own, so nothing should arrive here. If it does, this
         // record is missing from its partition: read it again.
         let place = shared.place(message.topic(), message.partition());
