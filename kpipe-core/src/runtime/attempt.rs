@@ -2,15 +2,16 @@
 //! not ready at its first poll.
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use tokio::task::coop;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 use super::epoch::{Epoch, Ticket};
+use super::isolate;
 use crate::failure::Failure;
 use crate::handler::{Context, Handler, HandlerResult};
 use crate::partition::{End, Runnable};
@@ -55,51 +56,58 @@ pub(super) fn poll_slot<F>(slot: &mut Slot<F>, cx: &mut TaskContext<'_>) -> Poll
 where
     F: Future<Output = HandlerResult>,
 {
-    let polled = catch_unwind(AssertUnwindSafe(|| {
+    let mut result = Poll::Pending;
+    let polled = isolate::run(|| {
         let future = slot.as_mut().as_pin_mut().expect("a slot is polled while it is full");
-        let polled = future.poll(cx);
-        if polled.is_ready() {
+        result = future.poll(cx);
+        if result.is_ready() {
             slot.as_mut().set(None);
         }
-        polled
-    }));
-    polled.unwrap_or_else(|panic| {
-        empty(slot);
-        Poll::Ready(Err(Failure::panicked(&*panic)))
-    })
+    });
+    match polled {
+        Ok(()) => result,
+        Err(failure) => {
+            isolate::discard(result);
+            empty(slot);
+            Poll::Ready(Err(failure))
+        }
+    }
 }
 
 /// Drops what is in a slot, whatever its drop does.
 fn empty<F>(slot: &mut Slot<F>) {
-    let dropped = catch_unwind(AssertUnwindSafe(|| slot.as_mut().set(None)));
-    if dropped.is_err() {
-        tracing::error!(target: "kpipe", "a handler's future panicked when it was dropped");
+    if let Err(panic) = isolate::run(|| slot.as_mut().set(None)) {
+        tracing::error!(target: "kpipe", error = %panic, "a handler's future failed to drop");
     }
 }
 
 /// The task of a record that was not ready at its first poll. It goes on with the successors in the
 /// record's lane, which take over its slot: a lane costs no task while it waits.
-pub(super) async fn record_task<H, F, M>(
+pub(super) fn record_task<H, F, M>(
     run: Arc<Run<H>>,
     make: M,
-    mut slot: Slot<F>,
+    slot: Slot<F>,
     ticket: Ticket,
     begun: Instant,
-) where
+) -> impl Future<Output = ()>
+where
     H: Handler,
     F: Future<Output = HandlerResult>,
     M: Fn(Arc<Run<H>>, Record, u32, Option<Instant>) -> F,
 {
-    let epoch = &*run.epoch;
-    let mut deadline = deadline_from(epoch, begun);
-    let mut guard = Guard { epoch, ticket: Some(ticket) };
-    while let Some(ticket) = guard.ticket {
-        let end = drive(epoch, &mut slot, ticket, deadline).await;
-        let Some(next) = guard.conclude(end) else { return };
-        // A lane of handlers that are ready at once must not keep its worker from other tasks.
-        tokio::task::coop::consume_budget().await;
-        deadline = deadline_from(epoch, Instant::now());
-        slot.as_mut().set(Some(make(run.clone(), next.item, 1, deadline)));
+    // From here on, because a runtime that ends drops tasks that it never polled.
+    let guard = Guard { run, ticket: Some(ticket) };
+    async move {
+        let (mut guard, mut slot) = (guard, slot);
+        let mut deadline = deadline_from(&guard.run.epoch, begun);
+        while let Some(ticket) = guard.ticket {
+            let end = drive(&guard.run.epoch, &mut slot, ticket, deadline).await;
+            let Some(next) = guard.conclude(end) else { return };
+            // A lane of handlers that are ready at once must not keep its worker from other tasks.
+            coop::consume_budget().await;
+            deadline = deadline_from(&guard.run.epoch, Instant::now());
+            slot.as_mut().set(Some(make(guard.run.clone(), next.item, 1, deadline)));
+        }
     }
 }
 
@@ -114,7 +122,9 @@ where
     F: Future<Output = HandlerResult>,
 {
     let mut cancelled = pin!(epoch.scope.cancelled.cancelled());
-    let mut timer = pin!(deadline.map(sleep_until));
+    // A timer pends once the task's cooperative budget is used up. A handler that uses it up at
+    // every poll must meet its deadline all the same.
+    let mut timer = pin!(deadline.map(|by| coop::unconstrained(sleep_until(by))));
     let ended = poll_fn(|cx| {
         // The handler comes first: one that looks at its token as it is cancelled may still finish.
         if let Poll::Ready(result) = poll_slot(slot, cx) {
@@ -136,7 +146,7 @@ where
     match ended {
         None => End::Abandoned,
         Some(Ok(())) => End::Passed,
-        Some(Err(failure)) => epoch.end_of_failure(ticket, &failure),
+        Some(Err(failure)) => epoch.end_of_failure(ticket, failure),
     }
 }
 
@@ -144,22 +154,23 @@ pub(super) fn deadline_from(epoch: &Epoch, begun: Instant) -> Option<Instant> {
     epoch.settings.attempt_deadline.map(|after| begun + after)
 }
 
-/// Sees to it that a task which is dropped half way (its runtime ends) leaks no slot and no record.
-struct Guard<'a> {
-    epoch: &'a Epoch,
+/// Sees to it that a task which is dropped half way, or before it began, because its runtime ends
+/// leaks no slot and no record.
+struct Guard<H> {
+    run: Arc<Run<H>>,
     ticket: Option<Ticket>,
 }
 
-impl Guard<'_> {
+impl<H> Guard<H> {
     /// Ends the record; with a successor the guard goes on with that one.
     fn conclude(&mut self, end: End) -> Option<Runnable<Record>> {
-        let next = self.epoch.conclude(self.ticket.take()?, end);
+        let next = self.run.epoch.conclude(self.ticket.take()?, end);
         self.ticket = next.as_ref().map(Ticket::of);
         next
     }
 }
 
-impl Drop for Guard<'_> {
+impl<H> Drop for Guard<H> {
     fn drop(&mut self) {
         self.conclude(End::Abandoned);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::isolate;
 use crate::budget::{Budget, ShareId};
 use crate::consumer::Settings;
 use crate::failure::Failure;
@@ -76,20 +77,21 @@ impl Epoch {
     }
 
     /// How a record ends whose attempt failed, by the user's policy (G1: never silently).
-    pub(super) fn end_of_failure(&self, ticket: Ticket, failure: &Failure) -> End {
+    pub(super) fn end_of_failure(&self, ticket: Ticket, failure: Failure) -> End {
         let TopicPartition { topic, partition } = &self.id;
         let offset = ticket.offset;
+        let error = isolate::text_of(failure);
         match self.settings.on_failure {
             crate::OnFailure::Hold => {
                 tracing::error!(
-                    target: "kpipe", %topic, partition, offset, error = %failure,
+                    target: "kpipe", %topic, partition, offset, error,
                     "a record failed; it stays, and its partition's committed offset waits for it"
                 );
-                End::Held(failure.to_string())
+                End::Held(error)
             }
             crate::OnFailure::Drop => {
                 tracing::error!(
-                    target: "kpipe", %topic, partition, offset, error = %failure,
+                    target: "kpipe", %topic, partition, offset, error,
                     "a record failed and is dropped"
                 );
                 End::Dropped

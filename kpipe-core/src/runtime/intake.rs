@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::task::{coop, yield_now};
 use tokio::time::{Instant, timeout};
 
 use super::attempt::{Run, Slot, attempt, deadline_from, poll_slot, record_task};
 use super::epoch::{Epoch, Ticket};
+use super::isolate;
 use super::pace::Pace;
 use super::second::SecondLook;
 use crate::failure::Failure;
@@ -67,7 +68,10 @@ struct Intake<H: Handler, F, M> {
     spare: Vec<Slot<F>>,
     /// Whether a record of this batch has made a lane, so that a later one may have to queue in it.
     lane_made: bool,
-    now: Instant,
+    /// This task's cooperative budget is used up.
+    spent: bool,
+    /// Records arrived while the batch waited for slots.
+    arrived: bool,
 }
 
 /// Records in a row that passed at their first poll and are not reported yet.
@@ -82,7 +86,6 @@ struct PassedRun {
 struct Pended<F> {
     slot: Slot<F>,
     ticket: Ticket,
-    begun: Instant,
 }
 
 /// The epoch takes no more records.
@@ -95,9 +98,8 @@ where
     M: Fn(Arc<Run<H>>, Record, u32, Option<Instant>) -> F + Copy + Send + Sync + 'static,
 {
     fn new(run: Arc<Run<H>>, make: M) -> Self {
-        let now = Instant::now();
         Self {
-            pace: Pace::new(run.epoch.settings.first_poll_inline, now),
+            pace: Pace::new(run.epoch.settings.first_poll_inline, Instant::now()),
             run,
             make,
             slot: Box::pin(None),
@@ -112,7 +114,8 @@ where
             second: SecondLook::default(),
             spare: Vec::new(),
             lane_made: false,
-            now,
+            spent: false,
+            arrived: false,
         }
     }
 
@@ -137,23 +140,24 @@ where
             Draw::Stopped => return Err(Stopped),
         }
         let most = self.held.min(BATCH);
+        self.arrived = false;
         let taken = self.run.epoch.queue.take(most as usize, &mut self.batch) as u64;
         if taken > 0 {
             self.admit(taken)?;
             self.set_going().await?;
         }
-        if taken < most {
+        if taken < most && !self.arrived {
             return self.wait(Some(LOOK)).await;
         }
         self.give_slots_back();
-        tokio::task::yield_now().await;
+        yield_now().await;
         Ok(())
     }
 
     /// Registers the batch with the partition.
     fn admit(&mut self, taken: u64) -> Result<(), Stopped> {
-        self.now = Instant::now();
-        self.pace.resume(self.now);
+        let now = Instant::now();
+        self.pace.resume(now);
         self.lane_made = false;
         self.held -= taken;
         let bytes = payload(&self.batch);
@@ -163,7 +167,7 @@ where
         epoch.budget.charge_bytes(epoch.share, bytes);
         let records = self.batch.drain(..).zip(self.lanes.drain(..));
         let batch = records.map(|(record, lane)| (record.offset(), lane, record));
-        let age = epoch.age_of(self.now);
+        let age = epoch.age_of(now);
         let admitted = epoch.partition.admit(batch, age, &mut self.runnable);
         if admitted.stopped {
             epoch.budget.release_held(epoch.share, taken, bytes);
@@ -178,10 +182,12 @@ where
 
     fn find_lanes(&mut self) {
         let settings = &self.run.epoch.settings;
+        // What is left are duplicates, which nobody asks for.
+        self.unkeyed.clear();
         for record in &self.batch {
             let lane = if settings.runs_user_code_for_lanes() {
-                catch_unwind(AssertUnwindSafe(|| settings.lane(record))).unwrap_or_else(|panic| {
-                    self.unkeyed.push((record.offset(), Failure::panicked(&*panic)));
+                isolate::run(|| settings.lane(record)).unwrap_or_else(|panic| {
+                    self.unkeyed.push((record.offset(), panic));
                     None
                 })
             } else {
@@ -194,6 +200,9 @@ where
     /// Sets every runnable record of the batch going.
     async fn set_going(&mut self) -> Result<(), Stopped> {
         let begun = self.begin_all().await;
+        if self.spent {
+            self.rest().await;
+        }
         self.look_again();
         self.report_passed();
         begun
@@ -202,6 +211,9 @@ where
     /// Begins every runnable record of the batch, in order.
     async fn begin_all(&mut self) -> Result<(), Stopped> {
         while !self.runnable.is_empty() {
+            if self.spent {
+                self.rest().await;
+            }
             if self.slots == 0 {
                 self.look_again();
             }
@@ -234,7 +246,7 @@ where
         if !self.unkeyed.is_empty() && self.fail_unkeyed(ticket) {
             return Ok(());
         }
-        let deadline = deadline_from(&self.run.epoch, self.now);
+        let deadline = deadline_from(&self.run.epoch, self.pace.last_reading());
         let future = (self.make)(self.run.clone(), record.item, 1, deadline);
         self.slot.as_mut().set(Some(future));
         if inline {
@@ -247,22 +259,22 @@ where
         Ok(())
     }
 
-    /// Polls an attempt once in this task, outside tokio's cooperative budget, which would make ready
-    /// operations pend after a while.
+    /// Polls an attempt once in this task.
     fn poll_first(&mut self, ticket: Ticket) {
         let mut cx = TaskContext::from_waker(Waker::noop());
-        let polled = poll_unconstrained(&mut self.slot, &mut cx);
+        let polled = poll_slot(&mut self.slot, &mut cx);
         self.pace.polled(Instant::now);
         match polled {
             Poll::Ready(Ok(())) => self.pass(ticket),
-            Poll::Ready(Err(failure)) => self.fail(ticket, &failure),
+            Poll::Ready(Err(failure)) => self.fail(ticket, failure),
             Poll::Pending => {
                 if let Some(lane) = ticket.lane {
                     self.run.epoch.partition.hold(lane);
                     self.lane_made = true;
                 }
                 let attempt = self.take_pended(ticket);
-                if self.second.is_worth_it() {
+                self.spent = !coop::has_budget_remaining();
+                if self.spent || self.second.is_worth_it() {
                     self.pended.push(attempt);
                 } else {
                     self.spawn(attempt);
@@ -276,7 +288,7 @@ where
         self.slots -= 1;
         let empty = self.spare.pop().unwrap_or_else(|| Box::pin(None));
         let slot = std::mem::replace(&mut self.slot, empty);
-        Pended { slot, ticket, begun: self.now }
+        Pended { slot, ticket }
     }
 
     /// Polls what pended once more: by the end of a batch many a short wait is over. What is still
@@ -289,7 +301,7 @@ where
                 continue;
             }
             let mut cx = TaskContext::from_waker(Waker::noop());
-            let polled = poll_unconstrained(&mut attempt.slot, &mut cx);
+            let polled = poll_slot(&mut attempt.slot, &mut cx);
             self.pace.polled(Instant::now);
             self.second.looked(polled.is_ready());
             match polled {
@@ -312,22 +324,32 @@ where
         let epoch = &self.run.epoch;
         let end = match result {
             Ok(()) => End::Passed,
-            Err(failure) => epoch.end_of_failure(ticket, &failure),
+            Err(failure) => epoch.end_of_failure(ticket, failure),
         };
         let Some(next) = epoch.conclude(ticket, end) else {
             self.spare.push(slot);
             return;
         };
         let (mut slot, ticket) = (slot, Ticket::of(&next));
-        let deadline = deadline_from(epoch, self.now);
+        let deadline = deadline_from(epoch, self.pace.last_reading());
         slot.as_mut().set(Some((self.make)(self.run.clone(), next.item, 1, deadline)));
-        self.spawn(Pended { slot, ticket, begun: self.now });
+        self.spawn(Pended { slot, ticket });
     }
 
-    /// Makes an attempt a task of its own.
+    /// Makes an attempt a task of its own. Its deadline counts from now: the first polls of others
+    /// may have taken long.
     fn spawn(&self, attempt: Pended<F>) {
-        let Pended { slot, ticket, begun } = attempt;
-        tokio::spawn(record_task(self.run.clone(), self.make, slot, ticket, begun));
+        let Pended { slot, ticket } = attempt;
+        tokio::spawn(record_task(self.run.clone(), self.make, slot, ticket, Instant::now()));
+    }
+
+    /// Lets other tasks run, and comes back with a cooperative budget that is whole. Without one,
+    /// operations pend that are ready.
+    async fn rest(&mut self) {
+        self.report_passed();
+        yield_now().await;
+        self.spent = false;
+        self.pace.resume(Instant::now());
     }
 
     /// Notes a record that passed at its first poll; runs of them are reported under one lock.
@@ -342,7 +364,7 @@ where
     }
 
     /// Ends a record that failed at its first poll.
-    fn fail(&mut self, ticket: Ticket, failure: &Failure) {
+    fn fail(&mut self, ticket: Ticket, failure: Failure) {
         let epoch = &self.run.epoch;
         let end = epoch.end_of_failure(ticket, failure);
         // A record that stays keeps its lane busy, so that its successors wait.
@@ -362,7 +384,7 @@ where
             return false;
         };
         let (_, failure) = self.unkeyed.swap_remove(at);
-        self.fail(ticket, &failure);
+        self.fail(ticket, failure);
         true
     }
 
@@ -376,9 +398,10 @@ where
             }
             // What is done is done now, however long the wait.
             self.report_passed();
-            self.wait_for_reason(None).await?;
-            self.now = Instant::now();
-            self.pace.resume(self.now);
+            let reasons = self.wait_for_reason(None).await?;
+            // The wait at the batch's end would no longer hear of it.
+            self.arrived |= reasons.contains(Reasons::ARRIVAL);
+            self.pace.resume(Instant::now());
         }
     }
 
@@ -390,17 +413,17 @@ where
         if unused > 0 {
             epoch.budget.release_held(epoch.share, unused, 0);
         }
-        self.wait_for_reason(at_most).await
+        self.wait_for_reason(at_most).await.map(drop)
     }
 
-    async fn wait_for_reason(&mut self, at_most: Option<Duration>) -> Result<(), Stopped> {
+    async fn wait_for_reason(&mut self, at_most: Option<Duration>) -> Result<Reasons, Stopped> {
         let signal = &self.run.epoch.signal;
         let raised = poll_fn(|cx| signal.poll_take(cx));
         let reasons = match at_most {
             None => raised.await,
             Some(at_most) => timeout(at_most, raised).await.unwrap_or_default(),
         };
-        if reasons.contains(Reasons::STOP) { Err(Stopped) } else { Ok(()) }
+        if reasons.contains(Reasons::STOP) { Err(Stopped) } else { Ok(reasons) }
     }
 
     fn give_slots_back(&mut self) {
@@ -443,12 +466,4 @@ impl<H: Handler, F, M> Drop for Intake<H, F, M> {
 
 fn payload<'a>(records: impl IntoIterator<Item = &'a Record>) -> u64 {
     records.into_iter().map(|record| record.payload_len() as u64).sum()
-}
-
-fn poll_unconstrained<F>(slot: &mut Slot<F>, cx: &mut TaskContext<'_>) -> Poll<HandlerResult>
-where
-    F: Future<Output = HandlerResult>,
-{
-    let poll = poll_fn(|cx| poll_slot(slot, cx));
-    std::pin::pin!(tokio::task::coop::unconstrained(poll)).poll(cx)
 }

@@ -10,6 +10,7 @@ mod control;
 mod epoch;
 mod house;
 mod intake;
+mod isolate;
 mod pace;
 mod report;
 mod running;

@@ -49,6 +49,11 @@ impl Pace {
         self.checked_at = now;
     }
 
+    /// When the clock was last read: a little before now, by a group of quick polls at most.
+    pub(super) fn last_reading(&self) -> Instant {
+        self.checked_at
+    }
+
     /// Whether the next record's first poll may run here.
     pub(super) fn inline(&mut self, clock: impl FnOnce() -> Instant) -> bool {
         if !self.enabled {

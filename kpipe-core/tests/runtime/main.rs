@@ -4,9 +4,13 @@
 mod commits;
 mod failures;
 mod limits;
+mod limits_of_one;
 mod memory;
 mod ordering;
 mod probe;
 mod rebalance;
+mod runtime_end;
 mod settings;
 mod shutdown;
+mod user_code;
+mod wakeups;
