@@ -25,7 +25,7 @@ pub enum ErrorKind {
     UnknownTopic,
     /// The client failed in a way that it cannot go on from.
     Client,
-    /// There is no tokio runtime to run handlers on.
+    /// There is no tokio runtime to run handlers on, or it has no timers.
     NoRuntime,
 }
 

@@ -1,12 +1,13 @@
 //! Follows the group: starts epochs, drains and gives back what is revoked, and shuts down.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::commit::Commit;
@@ -30,10 +31,13 @@ const LONGEST_DEFAULT_DRAIN: Duration = Duration::from_secs(20);
 /// after the drain.
 const FINAL_COMMIT: Duration = Duration::from_secs(5);
 
+/// The topics by name, each with its handler.
+pub(super) type Topics = HashMap<Arc<str>, Topic>;
+
 /// The control loop of a consumer.
 pub(super) struct Control {
     source: Box<dyn Source>,
-    topics: HashMap<Arc<str>, Topic>,
+    topics: Arc<Topics>,
     settings: Arc<Settings>,
     group_id: Arc<str>,
     shared: Arc<Shared>,
@@ -45,13 +49,15 @@ pub(super) struct Control {
     /// Closed epochs with attempts still running.
     stragglers: HashMap<TopicPartition, Arc<Epoch>>,
     drain_deadline: Duration,
+    /// Since a shutdown is known of: when to be gone, and until when attempts may go on.
+    stopping: Option<(Instant, Instant)>,
     fatal: Option<SourceError>,
 }
 
 impl Control {
     pub(super) fn new(
         source: Box<dyn Source>,
-        topics: Vec<Topic>,
+        topics: Arc<Topics>,
         settings: Arc<Settings>,
         shared: Arc<Shared>,
         runtime: Handle,
@@ -61,7 +67,7 @@ impl Control {
             .unwrap_or_else(|| LONGEST_DEFAULT_DRAIN.min(source.rebalance_timeout() / 2));
         Self {
             house: House::new(shared.clone(), settings.commit_interval),
-            topics: topics.into_iter().map(|topic| (topic.name.clone(), topic)).collect(),
+            topics,
             group_id: settings.group_id.as_str().into(),
             source,
             settings,
@@ -70,6 +76,7 @@ impl Control {
             waiting: Vec::new(),
             stragglers: HashMap::new(),
             drain_deadline,
+            stopping: None,
             fatal: None,
         }
     }
@@ -87,10 +94,24 @@ impl Control {
     }
 
     fn does(&mut self, chore: Chore) {
-        if let Chore::Drained = chore {
-            self.start_waiting();
+        match chore {
+            Chore::Drained => self.start_waiting(),
+            Chore::Stop => self.begin_stop(),
+            _ => {}
         }
         self.house.does(chore, &*self.source);
+    }
+
+    /// Stops intake everywhere once a shutdown is asked for, whatever else is under way (G10).
+    fn begin_stop(&mut self) {
+        let Some(stop_by) = self.shared.stop_by() else { return };
+        if self.stopping.is_some_and(|stopping| stopping.0 == stop_by) {
+            return;
+        }
+        self.stopping = Some((stop_by, drain_until(stop_by)));
+        for epoch in self.shared.epochs.read().values() {
+            epoch.begin_drain();
+        }
     }
 
     async fn follow(&mut self, event: Event) {
@@ -141,7 +162,13 @@ impl Control {
         let assignments = self.source.assign(wanted).await;
         tracing::info!(target: "kpipe", ?assignments, "partitions assigned");
         for assignment in assignments {
-            if let Some(signal) = signals.get(&assignment.partition) {
+            let partition = &assignment.partition;
+            if !self.topics.contains_key(&partition.topic) {
+                tracing::error!(
+                    target: "kpipe", %partition,
+                    "assigned a partition of a topic that was not asked for"
+                );
+            } else if let Some(signal) = signals.get(partition) {
                 self.begin(assignment, signal.clone());
             }
         }
@@ -180,12 +207,8 @@ impl Control {
     }
 
     fn start(&self, epoch: Arc<Epoch>) {
-        match self.topics.get(&epoch.id.topic) {
-            Some(topic) => topic.start(epoch, &self.runtime),
-            None => tracing::error!(
-                target: "kpipe", partition = %epoch.id,
-                "assigned a partition of a topic that was not asked for"
-            ),
+        if let Some(topic) = self.topics.get(&epoch.id.topic) {
+            topic.start(epoch, &self.runtime);
         }
     }
 
@@ -210,29 +233,38 @@ impl Control {
         self.source.unassign(partitions).await;
     }
 
-    /// Stops intake and waits for what runs; what does not end in time is cancelled.
+    /// Stops intake and waits for what runs; what does not end in time, or in a shutdown's, is
+    /// cancelled.
     async fn drain(&mut self, epochs: &[Arc<Epoch>], by: Instant) {
         for epoch in epochs {
             epoch.begin_drain();
         }
-        self.wait_for(epochs, by).await;
+        self.wait_for(epochs, |stopping| stopping.map_or(by, |(_, drain_by)| drain_by.min(by)))
+            .await;
         if epochs.iter().any(|epoch| !epoch.partition.is_idle()) {
             for epoch in epochs {
                 epoch.scope.cancelled.cancel();
             }
-            self.wait_for(epochs, Instant::now() + GRACE).await;
+            let grace = Instant::now() + GRACE;
+            self.wait_for(epochs, |stopping| {
+                stopping.map_or(grace, |(stop_by, _)| drain_until(stop_by).min(grace))
+            })
+            .await;
         }
     }
 
-    /// Goes on with the chores until these epochs are idle, the time is up, or most of the time to
-    /// shut down is.
-    async fn wait_for(&mut self, epochs: &[Arc<Epoch>], by: Instant) {
+    /// Goes on with the chores until these epochs are idle or the time is up, which a shutdown may
+    /// shorten.
+    async fn wait_for(
+        &mut self,
+        epochs: &[Arc<Epoch>],
+        until: impl Fn(Option<(Instant, Instant)>) -> Instant,
+    ) {
         while epochs.iter().any(|epoch| !epoch.partition.is_idle()) {
-            let by = by.min(self.shared.stop_by().map_or(by, drain_until));
             tokio::select! {
                 biased;
                 chore = self.house.next() => self.does(chore),
-                () = sleep_until(by) => return,
+                () = sleep_until(until(self.stopping)) => return,
             }
         }
     }
@@ -265,14 +297,25 @@ impl Control {
 
     async fn commit_finally(&mut self, last: Vec<(Arc<Epoch>, i64)>, by: Instant) {
         // The periodic commit that may be on its way is older, and must not arrive later.
-        if timeout_at(by, self.house.commit_answered()).await.is_err() {
-            tracing::warn!(target: "kpipe", "no answer to a commit before partitions were given back");
-            return;
+        let shared = self.shared.clone();
+        let mut late = pin!(shared.late_for(by));
+        tokio::select! {
+            biased;
+            () = self.house.commit_answered() => {}
+            () = &mut late => {
+                tracing::warn!(
+                    target: "kpipe", "no answer to a commit before partitions were given back"
+                );
+                return;
+            }
         }
         let Some(commit) = Commit::send(&*self.source, last) else { return };
-        match timeout_at(by, commit).await {
-            Ok(answer) => answer.book(&self.shared),
-            Err(_) => tracing::warn!(target: "kpipe", "no answer to the last commit of partitions"),
+        tokio::select! {
+            biased;
+            answer = commit => answer.book(&self.shared),
+            () = &mut late => {
+                tracing::warn!(target: "kpipe", "no answer to the last commit of partitions");
+            }
         }
     }
 
@@ -291,8 +334,9 @@ impl Control {
         let deadline = begun + self.settings.shutdown_deadline;
         let by = self.shared.stop_by().unwrap_or(deadline);
         self.shared.stop(by);
+        self.begin_stop();
         let epochs: Vec<_> = self.shared.epochs.read().values().cloned().collect();
-        self.drain(&epochs, drain_until(by)).await;
+        self.drain(&epochs, by).await;
         let last = self.close(&epochs);
         let wanted = last.clone();
         let commit_by = by - by.saturating_duration_since(Instant::now()) / 2;

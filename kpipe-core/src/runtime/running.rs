@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::control::{self, Control};
+use super::control::{self, Control, Topics};
+use super::isolate;
 use super::report::Report;
 use super::shared::Shared;
 use crate::budget::Budget;
@@ -40,6 +41,7 @@ pub(crate) async fn start(consumer: Consumer, source: Box<dyn Connect>) -> Resul
         Error::new(ErrorKind::NoRuntime, "a consumer is started inside a tokio runtime")
             .caused_by(error)
     })?;
+    check_timers()?;
     let subscription = Subscription {
         group_id: settings.group_id.clone(),
         topics: topics.iter().map(|topic| topic.name.clone()).collect(),
@@ -55,6 +57,15 @@ pub(crate) async fn start(consumer: Consumer, source: Box<dyn Connect>) -> Resul
     let running = Running { shared: shared.clone(), settings: settings.clone(), outcome };
     launch(source, topics, settings, shared, runtime, done)?;
     Ok(running)
+}
+
+/// Deadlines need timers. tokio tells that a runtime has none by a panic, which is to be seen here
+/// and not in an intake.
+fn check_timers() -> Result<(), Error> {
+    isolate::run(|| drop(sleep(Duration::ZERO))).map_err(|_| {
+        let message = "the tokio runtime needs its timers: enable_time() or enable_all()";
+        Error::new(ErrorKind::NoRuntime, message)
+    })
 }
 
 fn check_topics(topics: &[Topic]) -> Result<(), Error> {
@@ -82,9 +93,12 @@ fn launch(
     runtime: Handle,
     done: watch::Sender<Outcome>,
 ) -> Result<(), Error> {
+    let topics: Arc<Topics> =
+        Arc::new(topics.into_iter().map(|topic| (topic.name.clone(), topic)).collect());
     if !source.wants_control_thread() {
-        let control = Control::new(source, topics, settings, shared.clone(), runtime.clone());
-        runtime.spawn(supervise(control, shared, done));
+        let control =
+            Control::new(source, topics.clone(), settings, shared.clone(), runtime.clone());
+        runtime.spawn(supervise(control, topics, shared, done));
         return Ok(());
     }
     let failed = |error: std::io::Error| {
@@ -94,8 +108,8 @@ fn launch(
         tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
     let control = move || {
         own.block_on(async {
-            let control = Control::new(source, topics, settings, shared.clone(), runtime);
-            supervise(control, shared, done).await;
+            let control = Control::new(source, topics.clone(), settings, shared.clone(), runtime);
+            supervise(control, topics, shared, done).await;
         });
     };
     std::thread::Builder::new().name("kpipe-control".into()).spawn(control).map_err(failed)?;
@@ -104,7 +118,14 @@ fn launch(
 
 /// Runs the control loop and tells its outcome. When a shutdown's time is over the loop goes on to its
 /// end, but what there is by then is told (G10).
-async fn supervise(control: Control, shared: Arc<Shared>, done: watch::Sender<Outcome>) {
+///
+/// The handlers go last: what a user's drop does keeps nobody from the outcome.
+async fn supervise(
+    control: Control,
+    topics: Arc<Topics>,
+    shared: Arc<Shared>,
+    done: watch::Sender<Outcome>,
+) {
     let begun = Instant::now();
     let mut control = std::pin::pin!(control.run());
     let outcome = tokio::select! {
@@ -115,10 +136,12 @@ async fn supervise(control: Control, shared: Arc<Shared>, done: watch::Sender<Ou
             let report = control::report(&shared, &[], Closed::InBackground, took);
             done.send_replace(Some(Ok(report)));
             drop(control.await);
+            isolate::discard(topics);
             return;
         }
     };
     done.send_replace(Some(outcome.map_err(Arc::new)));
+    isolate::discard(topics);
 }
 
 impl Running {
@@ -155,7 +178,7 @@ impl Running {
     /// # Cancel safety
     /// Once polled, the shutdown goes on whether or not it is waited for.
     pub async fn shutdown(mut self, deadline: Duration) -> Result<Report, Error> {
-        self.shared.stop(Instant::now() + deadline);
+        self.shared.stop(after(deadline));
         match self.outcome.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(Ok(report))) => Ok(report.clone()),
             Ok(Some(Err(error))) => {
@@ -166,6 +189,12 @@ impl Running {
             }
         }
     }
+}
+
+/// The time after `deadline` from now. Past all clocks is some decades on.
+fn after(deadline: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    Instant::now() + deadline.min(FAR)
 }
 
 impl Drop for Running {

@@ -68,9 +68,26 @@ impl Shared {
 
     /// Waits until the time to be gone has come.
     pub(super) async fn late(&self) {
+        self.wait_until(|stop_by| stop_by).await;
+    }
+
+    /// Waits until `by`, or if a shutdown is asked for until half of its time is over: the other
+    /// half is for what comes after this.
+    pub(super) async fn late_for(&self, by: Instant) {
+        self.wait_until(|stop_by| {
+            let half = stop_by
+                .map(|stop_by| stop_by - stop_by.saturating_duration_since(Instant::now()) / 2);
+            Some(half.map_or(by, |half| half.min(by)))
+        })
+        .await;
+    }
+
+    /// Waits until what `limit` makes of the time to be gone.
+    async fn wait_until(&self, limit: impl Fn(Option<Instant>) -> Option<Instant>) {
         let mut wishes = self.stop_by.subscribe();
         loop {
-            let by = *wishes.borrow_and_update();
+            let stop_by = *wishes.borrow_and_update();
+            let by = limit(stop_by);
             let over = async {
                 match by {
                     Some(by) => sleep_until(by).await,

@@ -12,5 +12,6 @@ mod rebalance;
 mod runtime_end;
 mod settings;
 mod shutdown;
+mod stopping;
 mod user_code;
 mod wakeups;

@@ -233,3 +233,24 @@ async fn c9_a_commit_answered_after_revoke_and_reassignment_moves_nothing() {
     assert_eq!(cluster.committed("t", 0), Some(2), "and the new epoch commits as ever");
     drop(running);
 }
+
+/// A topic that nobody asked for is not consumed, and what it took of the budget is not missing.
+#[tokio::test(start_paused = true)]
+async fn a_partition_of_an_unknown_topic_leaves_nothing_behind() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    cluster.produce("unknown", 0, None, "done");
+    for _ in 0..16 {
+        cluster.produce("t", 0, None, "gate");
+    }
+    let running = start(consumer(&probe).max_in_flight(16).max_held(16), &cluster).await;
+    for _ in 0..3 {
+        cluster.assign("unknown", [0]);
+        cluster.revoke("unknown", [0]);
+    }
+    settle().await;
+    assert_eq!((cluster.released().len(), cluster.committed("unknown", 0)), (3, None));
+    cluster.assign("t", [0]);
+    settle().await;
+    assert_eq!((running.stats().in_flight, probe.running()), (16, 16));
+    drop(running);
+}

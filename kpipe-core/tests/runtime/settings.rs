@@ -31,3 +31,12 @@ fn a_start_outside_a_runtime_is_an_error_and_no_panic() {
     let error = futures::executor::block_on(start).expect_err("no runtime");
     assert_eq!(error.kind(), ErrorKind::NoRuntime);
 }
+
+/// Deadlines need timers; without them it would be the intakes that panic.
+#[test]
+fn a_start_in_a_runtime_without_timers_is_an_error_and_no_panic() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let start = consumer(&Probe::default()).start(Cluster::new());
+    let error = runtime.block_on(start).expect_err("no timers");
+    assert_eq!(error.kind(), ErrorKind::NoRuntime);
+}
