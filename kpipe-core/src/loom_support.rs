@@ -50,13 +50,13 @@ where
 }
 
 /// Like [`explore`] for a model that is too large: only the executions in which threads are
-/// interrupted at most `preemptions` times, or `LOOM_MAX_PREEMPTIONS` where that is set.
+/// interrupted at most `preemptions` times, or `LOOM_MAX_PREEMPTIONS` times where that is more.
 pub(crate) fn explore_within<F>(preemptions: usize, branches: &[&'static Branch], model: F)
 where
     F: Fn() + Send + Sync + 'static,
 {
-    let bound = loom::model::Builder::new().preemption_bound;
-    check(Some(bound.unwrap_or(preemptions)), branches, model);
+    let wanted = loom::model::Builder::new().preemption_bound;
+    check(Some(wanted.unwrap_or(0).max(preemptions)), branches, model);
 }
 
 fn check<F>(bound: Option<usize>, branches: &[&'static Branch], model: F)

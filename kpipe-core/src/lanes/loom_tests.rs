@@ -109,11 +109,14 @@ fn loom_lanes_r6_two_arrivals_for_one_key() {
 /// R6 against a revoke: what waits is given up or handed over, never both and never neither.
 #[test]
 fn loom_lanes_r6_hand_over_against_a_drain() {
-    static HANDED_OVER: Branch = Branch::new("handed over before the drain");
-    static GIVEN_UP: Branch = Branch::new("given up before the hand-over");
-    explore(&[&HANDED_OVER, &GIVEN_UP], || {
+    static HANDED_OVER: Branch = Branch::new("all handed over before the drain");
+    static BETWEEN: Branch = Branch::new("one handed over, one given up");
+    static GIVEN_UP: Branch = Branch::new("all given up before the hand-over");
+    explore(&[&HANDED_OVER, &BETWEEN, &GIVEN_UP], || {
         let key = Key::busy_with_0();
-        key.lanes.lock().park(LANE, 1).unwrap();
+        for record in [1, 2] {
+            key.lanes.lock().park(LANE, record).unwrap();
+        }
         let worker = {
             let key = key.clone();
             thread::spawn(move || key.run(0))
@@ -121,8 +124,9 @@ fn loom_lanes_r6_hand_over_against_a_drain() {
         let given_up: Vec<_> = key.lanes.lock().drain().collect();
         worker.join().unwrap();
         match (&given_up[..], &key.handlers.ran()[..]) {
-            ([1], [0]) => GIVEN_UP.take(),
-            ([], [0, 1]) => HANDED_OVER.take(),
+            ([1, 2], [0]) => GIVEN_UP.take(),
+            ([2], [0, 1]) => BETWEEN.take(),
+            ([], [0, 1, 2]) => HANDED_OVER.take(),
             other => panic!("{other:?}"),
         }
         let lanes = key.lanes.lock();

@@ -156,6 +156,9 @@ fn options() -> AdminOptions {
 }
 
 fn find() -> Result<String, String> {
+    if std::env::var("KPIPE_SKIP_KAFKA").is_ok_and(|set| set == "1") {
+        return Err("KPIPE_SKIP_KAFKA=1".into());
+    }
     if let Ok(address) = std::env::var("KPIPE_KAFKA") {
         return Ok(address);
     }

@@ -36,11 +36,13 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let at = || 0..8_usize;
+    // Small wishes leave something for the next waiter, large ones nothing.
+    let want = || prop_oneof![1..4_u64, 1..40_u64];
     prop_oneof![
         2 => Just(Op::Join),
         1 => at().prop_map(|at| Op::Leave { at }),
-        6 => (at(), 1..30_u64).prop_map(|(at, want)| Op::Slots { at, want }),
-        6 => (at(), 1..40_u64, 0..=BATCH).prop_map(|(at, want, bytes)| Op::Held { at, want, bytes }),
+        6 => (at(), want()).prop_map(|(at, want)| Op::Slots { at, want }),
+        6 => (at(), want(), 0..=BATCH).prop_map(|(at, want, bytes)| Op::Held { at, want, bytes }),
         12 => at().prop_map(|at| Op::End { at }),
         4 => (at(), 0..9_u64, 0..9_u64).prop_map(|(at, slots, held)| Op::Return { at, slots, held }),
     ]

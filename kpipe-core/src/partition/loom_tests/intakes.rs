@@ -42,6 +42,13 @@ enum Stopped {
     Never,
 }
 
+/// How far the stop has come; not loom's, so that it orders nothing.
+#[derive(Default)]
+struct Progress {
+    draining: AtomicBool,
+    idle: AtomicBool,
+}
+
 /// R1, stopping against an intake at work: what it began is waited for, the rest is given up, and
 /// nothing runs any more once the partition is said to be idle.
 #[test]
@@ -53,16 +60,17 @@ fn loom_partition_r1_stopping_against_an_intake_at_work() {
     static WAITED: Branch = Branch::new("the drain waited");
     explore(&[&AT_DRAW, &AT_ADMISSION, &AT_CLAIM, &NEVER, &WAITED], || {
         let epoch = Epoch::new(WIDE);
-        let idle = Arc::new(AtomicBool::new(false));
+        let progress = Arc::new(Progress::default());
         let intake = {
-            let (epoch, idle) = (epoch.clone(), idle.clone());
-            thread::spawn(move || work_through_a_batch(&epoch, &idle))
+            let (epoch, progress) = (epoch.clone(), progress.clone());
+            thread::spawn(move || work_through_a_batch(&epoch, &progress))
         };
         assert!(epoch.partition.begin_drain().is_empty());
+        progress.draining.store(true, Relaxed);
         if epoch.wait_until_idle() {
             WAITED.take();
         }
-        idle.store(true, Relaxed);
+        progress.idle.store(true, Relaxed);
         let closing = epoch.partition.close();
         let (branch, passed) = match intake.join().unwrap() {
             Stopped::AtDraw => (&AT_DRAW, 0),
@@ -81,8 +89,8 @@ fn loom_partition_r1_stopping_against_an_intake_at_work() {
 
 /// A batch of three: the first is ready at its first poll, for which nobody is asked; the second
 /// becomes a task; the third is given up when the second may not start.
-fn work_through_a_batch(epoch: &Epoch, idle: &AtomicBool) -> Stopped {
-    let run = || assert!(!idle.load(Relaxed), "a handler runs in an idle partition");
+fn work_through_a_batch(epoch: &Epoch, progress: &Progress) -> Stopped {
+    let run = || assert!(!progress.idle.load(Relaxed), "a handler runs in an idle partition");
     if epoch.partition.draw() == Draw::Stopped {
         return Stopped::AtDraw;
     }
@@ -92,11 +100,13 @@ fn work_through_a_batch(epoch: &Epoch, idle: &AtomicBool) -> Stopped {
     }
     run();
     epoch.partition.finish_run(runnable.pop_front().unwrap().seq, 1);
+    let draining = progress.draining.load(Relaxed);
     let claim = epoch.partition.claim(runnable.pop_front().unwrap(), true);
     // The third one stays with the intake, which ends here.
     let stopped = match claim {
         Claim::Stopped(1) => Stopped::AtClaim,
         Claim::Run(second) => {
+            assert!(!draining, "a record starts in a partition that drains");
             run();
             assert_eq!(epoch.pass(&second), None);
             Stopped::Never

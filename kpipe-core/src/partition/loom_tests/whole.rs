@@ -1,4 +1,4 @@
-//! A whole epoch: intake, record tasks and control loop, with one slot and room for two records.
+//! A whole epoch: intake, record tasks and control loop, with two records of one lane.
 
 use loom::thread;
 
@@ -16,9 +16,9 @@ struct Whole {
 }
 
 impl Whole {
-    fn new() -> Arc<Self> {
+    fn new(slots: u64) -> Arc<Self> {
         let signal = sync::Arc::<Signal>::default();
-        let budget = Budget::new(Limits { in_flight: 1, held: 2, bytes: 8 });
+        let budget = Budget::new(Limits { in_flight: slots, held: 2, bytes: 8 });
         let share = budget.join(signal.clone());
         let epoch = Epoch::woken_by(signal, WIDE);
         Arc::new(Self { epoch, budget, share, handlers: OneAtATime::default() })
@@ -90,37 +90,45 @@ impl Whole {
     }
 }
 
-/// R5, R6, R8, R9 and R16 at once, a revoke at any point of an epoch's life: what ran is committed,
-/// the rest is abandoned, one at a time ran, and every permit is back.
+/// R5, R8, R9 and R16 at once, a revoke at any point of an epoch's life, in which each record waits
+/// for the one slot: what ran is committed, the rest is abandoned, and every permit is back.
 #[test]
-fn loom_partition_r8_a_revoke_at_any_point_of_an_epoch() {
+fn loom_partition_r8_a_revoke_at_any_point_of_an_epoch_with_one_slot() {
     static NONE: Branch = Branch::new("none ran");
     static ONE: Branch = Branch::new("one ran");
     static BOTH: Branch = Branch::new("both ran");
-    explore_within(3, &[&NONE, &ONE, &BOTH], || {
-        let whole = Whole::new();
-        let intake = {
-            let whole = whole.clone();
-            thread::spawn(move || whole.take_in())
-        };
-        let waiting = whole.epoch.partition.begin_drain().len() as u64;
-        whole.budget.release_held(whole.share, waiting, waiting);
-        whole.epoch.wait_until_idle();
-        let ran = whole.handlers.ran();
-        let closing = whole.epoch.partition.close();
-        for task in intake.join().unwrap() {
-            task.join().unwrap();
-        }
-        let branch = match whole.handlers.ran()[..] {
-            [] => &NONE,
-            [0] => &ONE,
-            [0, 1] => &BOTH,
-            ref other => panic!("{other:?}"),
-        };
-        branch.take();
-        assert_eq!(whole.handlers.ran(), ran, "nothing ran after the drain");
-        assert_eq!(closing.to_commit, (!ran.is_empty()).then_some(ran.len() as i64));
-        assert_accounted(whole.epoch.counts());
-        assert_eq!(whole.budget.usage(), Usage::default());
-    });
+    explore_within(4, &[&NONE, &ONE, &BOTH], || revoke(1, [&NONE, &ONE, &BOTH]));
+}
+
+/// The same with a slot for each, so that the second record waits behind the first in their lane
+/// (R6).
+#[test]
+fn loom_partition_r8_a_revoke_at_any_point_of_an_epoch_with_a_lane() {
+    static NONE: Branch = Branch::new("none ran");
+    static ONE: Branch = Branch::new("one ran");
+    static BOTH: Branch = Branch::new("both ran");
+    explore_within(5, &[&NONE, &ONE, &BOTH], || revoke(2, [&NONE, &ONE, &BOTH]));
+}
+
+/// One life of an epoch; takes the branch of how many records ran.
+fn revoke(slots: u64, branches: [&Branch; 3]) {
+    let whole = Whole::new(slots);
+    let intake = {
+        let whole = whole.clone();
+        thread::spawn(move || whole.take_in())
+    };
+    let waiting = whole.epoch.partition.begin_drain().len() as u64;
+    whole.budget.release_held(whole.share, waiting, waiting);
+    whole.epoch.wait_until_idle();
+    let ran = whole.handlers.ran();
+    let closing = whole.epoch.partition.close();
+    for task in intake.join().unwrap() {
+        task.join().unwrap();
+    }
+    branches[ran.len()].take();
+    assert_eq!(whole.handlers.ran(), ran, "nothing ran after the drain");
+    assert_eq!(ran, [0, 1][..ran.len()], "in order");
+    assert_eq!(closing.to_commit, (!ran.is_empty()).then_some(ran.len() as i64));
+    assert_accounted(whole.epoch.counts());
+    assert_eq!(whole.budget.usage(), Usage::default());
 }

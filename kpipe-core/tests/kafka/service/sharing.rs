@@ -16,10 +16,12 @@ const RECORDS: u32 = 1_500;
 
 /// Asserts that no two records of a key run at once, whichever member runs them.
 #[derive(Clone, Default)]
-struct Keys(Arc<Mutex<HashSet<(i32, Vec<u8>)>>>);
+struct Keys(Arc<Mutex<HashSet<Key>>>);
+
+type Key = (i32, Vec<u8>);
 
 impl Keys {
-    fn enter(&self, record: &Record) -> (i32, Vec<u8>) {
+    fn enter(&self, record: &Record) -> Key {
         let key = (record.partition(), record.key().unwrap().to_vec());
         assert!(self.0.lock().unwrap().insert(key.clone()), "two at once of {key:?}");
         key
