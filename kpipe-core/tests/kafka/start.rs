@@ -67,3 +67,20 @@ async fn settings_that_librdkafka_finds_contradictory_are_reported_in_its_words(
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     assert!(error.to_string().contains("partition.assignment.strategy"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_credentials_are_reported_at_once_and_not_when_the_time_is_up() {
+    let Some(cluster) = Cluster::get() else { return };
+    // To a broker that knows no credentials any are wrong.
+    let kafka = Kafka::brokers(cluster.address)
+        .option("security.protocol", "sasl_plaintext")
+        .option("sasl.mechanisms", "PLAIN")
+        .option("sasl.username", "me")
+        .option("sasl.password", "hunter2")
+        .connect_timeout(Duration::from_secs(60));
+    let start = Instant::now();
+    let error = refused(kafka, "any").await;
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}

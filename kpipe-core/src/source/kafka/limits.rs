@@ -6,6 +6,9 @@
 
 /// What librdkafka needs for a message beside its payload, in bytes: measured for small ones.
 const OVERHEAD: u64 = 366;
+/// A small record on the wire, in bytes. A fetch brings about as many of them as may be queued, so
+/// that the overhead of what overshoots stays within bounds too.
+const SMALL: u64 = 64;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
@@ -35,7 +38,7 @@ impl Limits {
         Self {
             queued_kib: payload / KIB,
             queued_messages,
-            fetch_bytes: (payload / 2).clamp(64 * KIB, MIB),
+            fetch_bytes: (payload / 2).min(queued_messages * SMALL).clamp(64 * KIB, MIB),
             fetch_wait_ms: if queued_messages >= 10_000 { 100 } else { 50 },
         }
     }
@@ -68,5 +71,14 @@ mod tests {
         let most = Limits::derive(u64::MAX, 0);
         assert_eq!((most.queued_kib, most.queued_messages), (65_536, 100_000));
         assert_eq!((most.fetch_bytes, most.fetch_wait_ms), (MIB, 100));
+    }
+
+    #[test]
+    fn one_fetch_of_small_records_overshoots_by_no_more_than_a_share() {
+        for partitions in [1, 8, 64, 200] {
+            let limits = Limits::derive(128 * MIB, partitions);
+            let overshoot = limits.fetch_bytes / SMALL * OVERHEAD;
+            assert!(overshoot <= 128 * MIB / partitions, "{partitions}: {overshoot}");
+        }
     }
 }

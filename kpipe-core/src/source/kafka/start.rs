@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind};
 
 /// One attempt to ask: short, so that a refusal is noticed at once and not when the time is up.
 const ATTEMPT: Duration = Duration::from_millis(250);
+const LISTEN: Duration = Duration::from_millis(5);
 /// A topic that was created a moment ago may not be known to every broker yet.
 const LOOKS_FOR_A_TOPIC: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
@@ -87,8 +88,9 @@ impl Look<'_> {
     fn ask(&self, topic: &str) -> Result<(Option<Code>, u64), Error> {
         loop {
             let answer = self.looker.fetch_metadata(Some(topic), ATTEMPT);
-            // Errors and log lines wait in the client's queue until it is polled.
-            while self.looker.poll(Duration::ZERO).is_some() {}
+            // Errors and log lines wait in the client's queue until it is polled. With no time to
+            // wait, a poll would end after each line.
+            while self.looker.poll(LISTEN).is_some() {}
             match answer {
                 Ok(metadata) => {
                     let Some(found) = metadata.topics().first() else {
