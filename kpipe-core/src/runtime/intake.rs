@@ -127,8 +127,10 @@ where
     async fn turn(&mut self) -> Result<(), Stopped> {
         // Room first: it was woken for it, maybe, and if the window has no use for it now, giving it
         // back wakes the next partition that waits.
-        if self.held == 0 {
+        // What is left of it is exchanged before it dwindles to batches of one.
+        if self.held < BATCH / 2 {
             let epoch = &self.run.epoch;
+            epoch.budget.release_held(epoch.share, std::mem::take(&mut self.held), 0);
             self.held = epoch.budget.acquire_held(epoch.share, BATCH);
             if self.held == 0 {
                 return self.wait(None).await;

@@ -158,3 +158,19 @@ async fn handlers_that_block_before_their_first_await_run_side_by_side() {
     settle().await;
     drop(running);
 }
+
+/// Room for records is used again by those that pass at once; records that stay must not shrink the
+/// batches of those that follow.
+#[tokio::test(start_paused = true)]
+async fn batches_stay_large_behind_records_that_stay() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    for i in 0..10_127 {
+        cluster.produce("t", 0, None, if i < 127 { "gate" } else { "done" });
+    }
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    assert_eq!(running.stats().passed, 10_000);
+    assert!(cluster.takes() < 200, "{} batches for 10,000 records", cluster.takes());
+    drop(running);
+}

@@ -36,6 +36,7 @@ struct State {
     released: Vec<TopicPartition>,
     closed: bool,
     taken: u64,
+    takes: u64,
 }
 
 struct Cursor {
@@ -119,6 +120,11 @@ impl Cluster {
 
     pub(crate) fn closed(&self) -> bool {
         self.state().closed
+    }
+
+    /// How often a queue was asked for records.
+    pub(crate) fn takes(&self) -> u64 {
+        self.state().takes
     }
 
     /// Records that left the queues.
@@ -259,7 +265,8 @@ struct Queue {
 impl PartitionQueue for Queue {
     fn take(&self, max: usize, into: &mut Vec<Record>) -> usize {
         let mut state = self.cluster.state();
-        let State { logs, assigned, taken, .. } = &mut *state;
+        let State { logs, assigned, taken, takes, .. } = &mut *state;
+        *takes += 1;
         let Some(cursor) = assigned.get_mut(&self.partition).filter(|c| c.epoch == self.epoch)
         else {
             return 0;
