@@ -173,6 +173,9 @@ fn find() -> Result<String, String> {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kafka");
     let started = Command::new(&script)
         .arg("start")
+        // Members of the new protocol hear of a rebalance by their heartbeat, each 5 s by default.
+        .args(["--config", "group.consumer.min.heartbeat.interval.ms=100"])
+        .args(["--config", "group.consumer.heartbeat.interval.ms=300"])
         .env("KPIPE_KAFKA_DIR", &place)
         .stderr(Stdio::inherit())
         .output()

@@ -142,3 +142,31 @@ async fn an_empty_assignment_is_answered() {
     cluster.fill(&topic, 0, 5);
     other.until("all of it", |me| me.offsets(0).last() == Some(&24)).await;
 }
+
+/// A static member comes back to its partitions, and nobody else notices that it was away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_member_finds_its_partitions_again() {
+    for protocol in [EAGER, COOPERATIVE] {
+        let Some(cluster) = Cluster::get() else { return };
+        let (topic, group) = (cluster.topic(2).await, group());
+        let member = async |name: &str| {
+            let kafka = Kafka::brokers(cluster.address).options(protocol.iter().copied());
+            let kafka = kafka.option("group.instance.id", name);
+            Member::join_with(kafka, subscription(&group, &topic)).await
+        };
+        let (mut first, mut second) = (member("a").await, member("b").await);
+        while first.held.len() != 1 || second.held.len() != 1 {
+            tokio::join!(first.step(), second.step());
+        }
+        let (mine, seen) = (first.partitions(), second.events.len());
+        let (closed, took) = first.close(Duration::from_secs(10)).await;
+        assert_eq!(closed, kpipe_core::source::Closed::Completely);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        let mut back = member("a").await;
+        while back.held.len() != 1 {
+            tokio::join!(back.step(), second.step());
+        }
+        assert_eq!(back.partitions(), mine, "{protocol:?}");
+        assert_eq!(second.events[seen..], [] as [String; 0], "{protocol:?}");
+    }
+}

@@ -25,6 +25,8 @@ pub(super) struct Membership {
     pub(super) assigner: Arc<Assigner>,
     pub(super) commits: Arc<Commits>,
     pub(super) stop_polling: Arc<AtomicBool>,
+    /// Whether the group keeps this member's place when it goes (`group.instance.id`).
+    pub(super) keeps_its_place: bool,
     pub(super) threads: Vec<JoinHandle<()>>,
 }
 
@@ -50,14 +52,19 @@ impl Membership {
             (group.cooperative, group.fetched.clone())
         };
         // Before the answers: a member that answers a revoke while it subscribes joins again, and the
-        // broker then looks at its leaving only once the others have joined too.
-        consumer.unsubscribe();
+        // broker then looks at its leaving only once the others have joined too. A static member does
+        // not leave: its partitions wait for it until its session ends.
+        if !self.keeps_its_place {
+            consumer.unsubscribe();
+        }
         for rebalance in open {
             let fetched = rebalance.partitions.intersection(&fetched).cloned().collect();
             give_back(consumer, rebalance.kind, cooperative, fetched);
         }
         drop(turn);
-        self.wait_until_left();
+        if !self.keeps_its_place {
+            self.wait_until_left();
+        }
         self.stop_polling.store(true, Ordering::Release);
         self.commits.stop(&self.client);
         for thread in self.threads {

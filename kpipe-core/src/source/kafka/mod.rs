@@ -194,8 +194,23 @@ fn join(kafka: Kafka, subscription: &Subscription) -> Result<Member, Error> {
     let (gone_sender, gone) = blocking::channel();
     let client = Client::new(consumer, gone_sender)
         .ok_or_else(|| Error::new(ErrorKind::Client, "librdkafka made no queue for commits"))?;
-    let mut member = Member::new(Arc::new(client), shared, notices, gone, subscription);
-    member.max_poll_interval = options.max_poll_interval;
+    let client = Arc::new(client);
+    let membership = Membership {
+        assigner: Arc::new(Assigner::new(client.clone(), shared.clone(), subscription.start_at)),
+        client,
+        shared,
+        commits: Arc::default(),
+        stop_polling: Arc::new(AtomicBool::new(false)),
+        keeps_its_place: options.keeps_its_place,
+        threads: Vec::new(),
+    };
+    let mut member = Member {
+        membership: Some(membership),
+        notices,
+        held_back: Vec::new(),
+        gone: Some(gone),
+        max_poll_interval: options.max_poll_interval,
+    };
     member.start_threads()?;
     let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
     member.client().consumer().subscribe(&names).map_err(|error| {
@@ -216,31 +231,6 @@ struct Member {
 }
 
 impl Member {
-    fn new(
-        client: Arc<Client>,
-        shared: Arc<Shared>,
-        notices: UnboundedReceiver<Notice>,
-        gone: blocking::Receiver<()>,
-        subscription: &Subscription,
-    ) -> Self {
-        let assigner = Assigner::new(client.clone(), shared.clone(), subscription.start_at);
-        let membership = Membership {
-            client,
-            shared,
-            assigner: Arc::new(assigner),
-            commits: Arc::default(),
-            stop_polling: Arc::new(AtomicBool::new(false)),
-            threads: Vec::new(),
-        };
-        Self {
-            membership: Some(membership),
-            notices,
-            held_back: Vec::new(),
-            gone: Some(gone),
-            max_poll_interval: Duration::ZERO,
-        }
-    }
-
     fn start_threads(&mut self) -> Result<(), Error> {
         let membership = self.membership_mut();
         let (client, shared) = (membership.client.clone(), membership.shared.clone());
@@ -401,9 +391,12 @@ impl Source for Member {
 }
 
 impl Member {
-    /// The system refused a thread: the membership cannot be kept.
+    /// The group waits for something that did not happen: the membership cannot be kept.
     fn report_missing_thread(&self) {
-        self.membership().shared.report("the system refused a thread for a rebalance", true);
+        self.membership().shared.report(
+            "a rebalance was not carried out: there was no thread for it, or it panicked",
+            true,
+        );
     }
 }
 

@@ -127,7 +127,8 @@ impl Options {
             ));
         }
         let log_level = self.number("log_level", 0..=7)?.map_or_else(wanted_log_level, log_level);
-        Ok(Checked { options: self.clone(), max_poll_interval, log_level })
+        let keeps_its_place = self.get("group.instance.id").is_some() && !on_the_broker;
+        Ok(Checked { options: self.clone(), max_poll_interval, keeps_its_place, log_level })
     }
 
     fn refuse(&self, refused: &[(&str, &str)]) -> Result<(), Error> {
@@ -180,6 +181,9 @@ impl fmt::Debug for Options {
 pub(super) struct Checked {
     options: Options,
     pub(super) max_poll_interval: Duration,
+    /// Whether this is a static member of a classic group: one that does not leave when it closes.
+    /// (In the new protocol a static member says that it will be back.)
+    pub(super) keeps_its_place: bool,
     log_level: RDKafkaLogLevel,
 }
 
