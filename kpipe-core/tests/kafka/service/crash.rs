@@ -159,7 +159,7 @@ async fn after_a_shutdown_the_committed_offsets_are_the_counts() {
     let committed = committed(cluster, &group, &topic, PARTITIONS);
     let reported: Vec<_> = report.committed.values().copied().collect();
     assert_eq!(committed, reported);
-    // What ran was let finish, so that only records that waited behind their key lie beyond.
+    // Everything below a committed offset passed; more may have, beyond a record that was given up.
     let done = committed.iter().sum::<i64>() as u64;
-    assert!(done <= stats.passed && stats.passed <= done + stats.abandoned, "{report}");
+    assert!(done <= stats.passed, "{report}");
 }
