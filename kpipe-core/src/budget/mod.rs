@@ -220,6 +220,16 @@ impl Budget {
         state.wake_for_held();
     }
 
+    /// Gives back a record whose slot is to go to its successor. False if the slot went to another
+    /// share instead, which waits and has less than its part while this one has more: lanes with a
+    /// backlog would keep every slot to themselves otherwise (C16).
+    pub(crate) fn hand_over(&self, id: ShareId, payload: u64) -> bool {
+        let mut state = self.state.lock();
+        state.release_held(id, 1, payload);
+        state.wake_for_held();
+        !state.pass_slot_on(id)
+    }
+
     /// What is in use now.
     pub(crate) fn usage(&self) -> Usage {
         let state = self.state.lock();
@@ -285,6 +295,29 @@ impl State {
             share.waits_for_slots = false;
             share.signal.raise(Reasons::ROOM);
         }
+    }
+
+    /// Takes a slot from a share that has more than its part and wakes a waiter for it that has less,
+    /// if there is one that may have it.
+    fn pass_slot_on(&mut self, id: ShareId) -> bool {
+        let members = self.members;
+        let Self { slots, shares, slot_waiters, .. } = self;
+        if slot_waiters.is_empty() || !slots.is_long(&occupied(shares, id).slots, members) {
+            return false;
+        }
+        slots.release(&mut occupied(shares, id).slots, 1);
+        let short = slot_waiters.iter().position(|waiter| {
+            let share = &occupied(shares, *waiter).slots;
+            *waiter != id && slots.is_short(share, members) && slots.available(share) > 0
+        });
+        let Some(waiter) = short.and_then(|at| slot_waiters.remove(at)) else {
+            slots.charge(&mut occupied(shares, id).slots, 1);
+            return false;
+        };
+        let share = self.share(waiter);
+        share.waits_for_slots = false;
+        share.signal.raise(Reasons::ROOM);
+        true
     }
 
     fn wake_for_held(&mut self) {

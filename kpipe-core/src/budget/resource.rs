@@ -44,9 +44,11 @@ impl Resource {
         self.used
     }
 
-    /// Divides the guaranteed part among the shares that are left.
+    /// Divides the guaranteed part among the shares that are left: at least one each, as long as that
+    /// leaves half of the limit to whoever comes.
     pub(super) fn divide<'a>(&mut self, members: u64, shares: impl Iterator<Item = &'a Used>) {
-        self.each = self.guaranteed.checked_div(members).unwrap_or(0);
+        let least = u64::from(members <= self.limit / 2);
+        self.each = self.guaranteed.checked_div(members).unwrap_or(0).max(least);
         self.unmet = shares.map(|share| self.own_unmet(share)).sum();
     }
 
@@ -56,6 +58,20 @@ impl Resource {
         let own = self.own_unmet(share);
         let common = free.saturating_sub(self.unmet - own);
         free.min(common.max(own))
+    }
+
+    /// Whether a share uses less than it would if all `members` used the same.
+    pub(super) fn is_short(&self, share: &Used, members: u64) -> bool {
+        share.amount < self.fair(members)
+    }
+
+    /// Whether a share uses more than that.
+    pub(super) fn is_long(&self, share: &Used, members: u64) -> bool {
+        share.amount > self.fair(members)
+    }
+
+    fn fair(&self, members: u64) -> u64 {
+        (self.limit / members.max(1)).max(1)
     }
 
     /// Whether enough is available to be worth waking a waiter who wants `want`: an eighth of the

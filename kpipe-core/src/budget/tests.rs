@@ -100,16 +100,16 @@ fn a_stuck_record_of_its_own_does_not_keep_a_waiter_from_the_rest_of_its_guarant
     assert_eq!(budget.acquire_held(*waiter, 128), 15);
 }
 
-/// With more shares than there is to guarantee, a part that was kept for one is free again.
+/// With more shares than half of the limit, a part that was kept for one is free again.
 #[test]
 fn a_share_that_joins_wakes_who_can_be_served_by_the_new_division() {
-    let budget = Budget::new(Limits { in_flight: 48, held: 64, bytes: 64 });
+    let budget = Budget::new(Limits { in_flight: 6, held: 64, bytes: 64 });
     let (busy, signal) = member(&budget);
     let quiet = [member(&budget), member(&budget)];
-    assert_eq!(budget.acquire_slots(busy, 100), 46, "one for each of the quiet ones");
+    assert_eq!(budget.acquire_slots(busy, 100), 4, "one for each of the quiet ones");
     assert_eq!(budget.acquire_slots(busy, 1), 0);
     member(&budget);
-    assert!(woken(&signal), "three are not enough for four, so nothing is guaranteed");
+    assert!(woken(&signal), "four are more than half of six, so nothing is guaranteed");
     assert_eq!(budget.acquire_slots(busy, 100), 2);
     drop(quiet);
 }
@@ -164,4 +164,28 @@ fn a_hundred_shares_that_left_with_work_in_flight_leave_nothing_behind() {
     assert_eq!(budget.state.lock().shares.len(), 1);
     let (id, _) = member(&budget);
     assert_eq!(budget.acquire_slots(id, 100), 32, "no guarantee of a share that left lingers");
+}
+
+/// C16: a lane's successor takes over its slot, unless another share has less than its part.
+#[test]
+fn a_slot_is_handed_over_unless_a_waiter_is_short_and_the_owner_is_not() {
+    let budget = Budget::new(Limits { in_flight: 4, held: 64, bytes: 64 });
+    let (busy, _) = member(&budget);
+    assert_eq!(budget.acquire_slots(busy, 4), 4);
+    assert_eq!(budget.acquire_held(busy, 8), 8);
+    assert!(budget.hand_over(busy, 0), "nobody waits");
+
+    let (other, signal) = member(&budget);
+    assert_eq!(budget.acquire_slots(other, 1), 0);
+    assert!(!budget.hand_over(busy, 0));
+    assert!(woken(&signal));
+    assert!(budget.hand_over(busy, 0), "the waiter was served already");
+    assert_eq!(budget.acquire_slots(other, 1), 1);
+
+    assert_eq!(budget.acquire_slots(other, 1), 0);
+    assert!(!budget.hand_over(busy, 0), "three against one");
+    assert_eq!(budget.acquire_slots(other, 1), 1);
+    assert_eq!(budget.acquire_slots(other, 1), 0);
+    assert!(budget.hand_over(busy, 0), "two each are fair");
+    assert_eq!(budget.usage().slots, 4);
 }

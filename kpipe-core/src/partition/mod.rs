@@ -38,6 +38,9 @@ struct State<T> {
     phase: Phase,
     frontier: Frontier,
     lanes: Lanes<Runnable<T>>,
+    /// Successors whose slot went to another partition: their lanes are busy with them, and the
+    /// intake starts them once it has a slot.
+    ready: VecDeque<Runnable<T>>,
     counts: Counts,
     ages: Ages,
     /// Records that run or are about to: admitted, not parked, not ended.
@@ -164,6 +167,7 @@ impl<T> Partition<T> {
             phase: Phase::Running,
             frontier: Frontier::new(start),
             lanes: Lanes::new(),
+            ready: VecDeque::new(),
             counts: Counts::default(),
             ages: Ages::default(),
             active: 0,
@@ -281,6 +285,31 @@ impl<T> Partition<T> {
         Finished { next, stays }
     }
 
+    /// Leaves a successor, given back by [`finish`](Self::finish), to the intake. Gives it back if the
+    /// partition drains: it is abandoned.
+    pub(crate) fn wait_for_slot(&self, record: Runnable<T>) -> Option<T> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Running {
+            state.active -= 1;
+            self.tell_if_drained(&state);
+            return Some(record.item);
+        }
+        state.ready.push_back(record);
+        drop(state);
+        self.intake.raise(Reasons::ROOM);
+        None
+    }
+
+    /// Whether a successor waits for the intake to start it.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.state.lock().ready.is_empty()
+    }
+
+    /// The next successor to start; its lane is busy with it.
+    pub(crate) fn take_ready(&self) -> Option<Runnable<T>> {
+        self.state.lock().ready.pop_front()
+    }
+
     /// Ends `count` records in a row that passed at their first poll, under one lock.
     pub(crate) fn finish_run(&self, first: Seq, count: u64) {
         let mut guard = self.state.lock();
@@ -309,7 +338,10 @@ impl<T> Partition<T> {
             if state.phase == Phase::Running {
                 state.phase = Phase::Draining;
             }
-            state.lanes.drain().collect()
+            let ready = std::mem::take(&mut state.ready);
+            state.active -= ready.len() as u64;
+            self.tell_if_drained(&state);
+            ready.into_iter().chain(state.lanes.drain()).collect()
         };
         self.intake.raise(Reasons::STOP);
         waiting

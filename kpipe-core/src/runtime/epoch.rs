@@ -59,7 +59,7 @@ impl Epoch {
     }
 
     /// Ends an attempt that has a slot and a held record: completes the record, gives back what is
-    /// no longer needed, and returns the successor, which takes over the slot.
+    /// no longer needed, and returns the successor if it takes over the slot.
     pub(super) fn conclude(&self, ticket: Ticket, end: End) -> Option<Runnable<Record>> {
         let Finished { next, stays } = self.partition.finish(ticket.seq, ticket.lane, end);
         if stays {
@@ -68,12 +68,17 @@ impl Epoch {
             if !self.settings.holds_slot() {
                 self.budget.release_slots(self.share, 1);
             }
-        } else if next.is_some() {
-            self.budget.release_held(self.share, 1, ticket.bytes);
+        } else if let Some(next) = next {
+            if self.budget.hand_over(self.share, ticket.bytes) {
+                return Some(next);
+            }
+            if let Some(abandoned) = self.partition.wait_for_slot(next) {
+                self.budget.release_held(self.share, 1, abandoned.payload_len() as u64);
+            }
         } else {
             self.budget.release_attempt(self.share, ticket.bytes);
         }
-        next
+        None
     }
 
     /// How a record ends whose attempt failed, by the user's policy (G1: never silently).

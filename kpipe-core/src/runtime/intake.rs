@@ -125,6 +125,7 @@ where
 
     /// Takes one batch and sets it going, or waits for a reason to.
     async fn turn(&mut self) -> Result<(), Stopped> {
+        self.resume_all().await?;
         // Room first: it was woken for it, maybe, and if the window has no use for it now, giving it
         // back wakes the next partition that waits.
         // What is left of it is exchanged before it dwindles to batches of one.
@@ -221,11 +222,44 @@ where
             }
             if self.slots == 0 {
                 self.acquire_slots(self.runnable.len() as u64).await?;
+                // They came before what is in this batch.
+                self.resume();
+                continue;
             }
             let Some(record) = self.runnable.pop_front() else { break };
             self.begin(record)?;
         }
         Ok(())
+    }
+
+    /// Starts every successor whose slot went to another partition.
+    async fn resume_all(&mut self) -> Result<(), Stopped> {
+        while self.run.epoch.partition.has_ready() {
+            if self.slots == 0 {
+                self.acquire_slots(SLOTS).await?;
+            }
+            self.resume();
+        }
+        Ok(())
+    }
+
+    /// Starts those of them for which there is a slot, as tasks.
+    fn resume(&mut self) {
+        while self.slots > 0
+            && let Some(next) = self.run.epoch.partition.take_ready()
+        {
+            self.slots -= 1;
+            let slot = self.spare.pop().unwrap_or_else(|| Box::pin(None));
+            self.spawn_successor(slot, next);
+        }
+    }
+
+    /// Makes a successor, which has a slot of the budget, a task of its own.
+    fn spawn_successor(&self, mut slot: Slot<F>, next: Runnable<Record>) {
+        let ticket = Ticket::of(&next);
+        let deadline = deadline_from(&self.run.epoch, Instant::now());
+        slot.as_mut().set(Some((self.make)(self.run.clone(), next.item, 1, deadline)));
+        self.spawn(Pended { slot, ticket });
     }
 
     /// Starts one record, for which there is a slot.
@@ -332,10 +366,7 @@ where
             self.spare.push(slot);
             return;
         };
-        let (mut slot, ticket) = (slot, Ticket::of(&next));
-        let deadline = deadline_from(epoch, self.pace.last_reading());
-        slot.as_mut().set(Some((self.make)(self.run.clone(), next.item, 1, deadline)));
-        self.spawn(Pended { slot, ticket });
+        self.spawn_successor(slot, next);
     }
 
     /// Makes an attempt a task of its own. Its deadline counts from now: the first polls of others
@@ -455,6 +486,9 @@ impl<H: Handler, F, M> Drop for Intake<H, F, M> {
         self.report_passed();
         for attempt in self.pended.drain(..) {
             self.run.epoch.conclude(attempt.ticket, End::Abandoned);
+        }
+        while let Some(next) = self.run.epoch.partition.take_ready() {
+            self.runnable.push_back(next);
         }
         let never_began = self.runnable.len() as u64;
         let bytes = payload(self.runnable.iter().map(|record| &record.item));

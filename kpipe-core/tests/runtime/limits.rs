@@ -174,3 +174,21 @@ async fn batches_stay_large_behind_records_that_stay() {
     assert!(cluster.takes() < 200, "{} batches for 10,000 records", cluster.takes());
     drop(running);
 }
+
+/// C16: lanes with a backlog hand their slot on from record to record; other partitions must get
+/// some of them all the same.
+#[tokio::test(start_paused = true)]
+async fn c16_busy_lanes_of_one_partition_do_not_keep_every_slot() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    for i in 0..2_000 {
+        cluster.produce("t", 0, Some(&format!("k{}", i % 4)), "10ms");
+    }
+    let running = start(consumer(&probe).max_in_flight(4), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    cluster.produce("t", 1, Some("k"), "1ms");
+    cluster.assign("t", [1]);
+    pass(1).await;
+    assert!(probe.begun().contains(&(1, 0)), "400 records of the other partition later");
+    drop(running);
+}
