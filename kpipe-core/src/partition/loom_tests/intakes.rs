@@ -172,3 +172,69 @@ fn loom_partition_r10_two_admissions() {
         assert_accounted(epoch.counts());
     });
 }
+
+/// R6 and R15, a successor left to the intake against an intake that looks and then waits: it is
+/// started, and by nobody twice.
+#[test]
+fn loom_partition_r15_a_successor_left_to_the_intake_is_started() {
+    static WAITED: Branch = Branch::new("waited for it");
+    static THERE: Branch = Branch::new("found it there");
+    explore(&[&WAITED, &THERE], || {
+        let epoch = Epoch::new(WIDE);
+        let (_, runnable) = epoch.admit(&[(0, LANE)]);
+        epoch.partition.hold(LANE.unwrap());
+        epoch.admit(&[(1, LANE)]);
+        let task = {
+            let epoch = epoch.clone();
+            thread::spawn(move || {
+                let next = epoch.pass(&runnable[0]).expect("it waits in the lane");
+                assert_eq!(epoch.partition.wait_for_slot(next), None);
+            })
+        };
+        let mut waited = false;
+        while !epoch.partition.has_ready() {
+            waited = true;
+            assert_eq!(wait(&epoch.intake), Reasons::ROOM);
+        }
+        take_either(waited, &WAITED, &THERE);
+        let next = epoch.partition.take_ready().expect("it was said to be there");
+        task.join().unwrap();
+        assert_eq!((next.item, epoch.partition.take_ready()), (1, None));
+        assert_eq!(epoch.pass(&next), None);
+        assert!(epoch.partition.is_idle());
+        assert_eq!(epoch.partition.to_commit(), Some(2));
+    });
+}
+
+/// R8, a successor left to the intake against a drain: given up exactly once, and the drain hears of
+/// its end.
+#[test]
+fn loom_partition_r8_a_successor_left_to_the_intake_against_a_drain() {
+    static DRAINED: Branch = Branch::new("given up by the drain");
+    static REFUSED: Branch = Branch::new("refused, because it drains");
+    static NEVER: Branch = Branch::new("still in its lane");
+    explore(&[&DRAINED, &REFUSED, &NEVER], || {
+        let epoch = Epoch::new(WIDE);
+        let (_, runnable) = epoch.admit(&[(0, LANE)]);
+        epoch.partition.hold(LANE.unwrap());
+        epoch.admit(&[(1, LANE)]);
+        let task = {
+            let epoch = epoch.clone();
+            thread::spawn(move || {
+                let next = epoch.pass(&runnable[0])?;
+                epoch.partition.wait_for_slot(next).map_or(Some(false), |_| Some(true))
+            })
+        };
+        let given_up = epoch.partition.begin_drain().len();
+        epoch.wait_until_idle();
+        let refused = task.join().unwrap();
+        match refused {
+            None => NEVER.take(),
+            Some(true) => REFUSED.take(),
+            Some(false) => DRAINED.take(),
+        }
+        assert_eq!(given_up + usize::from(refused == Some(true)), 1);
+        assert_eq!(epoch.partition.take_ready(), None);
+        assert_eq!(epoch.partition.close().to_commit, Some(1));
+    });
+}
