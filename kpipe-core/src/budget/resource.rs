@@ -45,9 +45,9 @@ impl Resource {
     }
 
     /// Divides the guaranteed part among the shares that are left: at least one each, as long as that
-    /// leaves half of the limit to whoever comes.
+    /// is no more than an eighth of the limit. What quiet shares do not use of it, busy ones miss.
     pub(super) fn divide<'a>(&mut self, members: u64, shares: impl Iterator<Item = &'a Used>) {
-        let least = u64::from(members <= self.limit / 2);
+        let least = u64::from(members <= self.limit / 8);
         self.each = self.guaranteed.checked_div(members).unwrap_or(0).max(least);
         self.unmet = shares.map(|share| self.own_unmet(share)).sum();
     }

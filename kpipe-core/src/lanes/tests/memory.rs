@@ -50,7 +50,9 @@ fn memory_is_flat_while_keys_come_and_go() {
         }
     }
     assert_eq!(lanes.busy(), 0);
-    assert!(lanes.heap_bytes() <= settled, "{} after {settled}", lanes.heap_bytes());
+    // How many lanes fit into the same memory depends a little on where their hashes fall; a leak
+    // would have added up a hundred times by now.
+    assert!(lanes.heap_bytes() <= settled + settled / 10, "{} after {settled}", lanes.heap_bytes());
 }
 
 /// With records waiting at all times, so that the slab never starts over.
