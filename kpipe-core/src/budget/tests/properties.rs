@@ -5,7 +5,7 @@ use super::*;
 
 /// The most that one batch weighs.
 const BATCH: u64 = 60;
-const LIMITS: Limits = Limits { in_flight: 40, held: 64, bytes: 200 };
+const LIMITS: Limits = Limits { in_flight: 12, held: 64, bytes: 200 };
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -26,6 +26,10 @@ enum Op {
     End {
         at: usize,
     },
+    /// An attempt ends whose successor wants its slot.
+    HandOver {
+        at: usize,
+    },
     /// What was acquired and not used comes back.
     Return {
         at: usize,
@@ -44,6 +48,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (at(), want()).prop_map(|(at, want)| Op::Slots { at, want }),
         6 => (at(), want(), 0..=BATCH).prop_map(|(at, want, bytes)| Op::Held { at, want, bytes }),
         12 => at().prop_map(|at| Op::End { at }),
+        6 => at().prop_map(|at| Op::HandOver { at }),
         4 => (at(), 0..9_u64, 0..9_u64).prop_map(|(at, slots, held)| Op::Return { at, slots, held }),
     ]
 }
@@ -122,6 +127,15 @@ impl Run {
                     member.slots -= 1;
                     member.held -= 1;
                     member.bytes -= bytes;
+                }
+            }
+            Op::HandOver { at } => {
+                // The successor is held as well.
+                let ready = |member: &Member| member.slots > 0 && member.held > 1;
+                if let Some(member) = pick(members, at, ready) {
+                    member.held -= 1;
+                    let kept = budget.hand_over(member.id, 0);
+                    member.slots -= u64::from(!kept);
                 }
             }
             Op::Return { at, slots, held } => {
