@@ -17,6 +17,7 @@ mod loom_support;
 #[cfg(not(loom))]
 mod observe;
 mod partition;
+mod reclaim;
 mod record;
 #[cfg(feature = "rooms")]
 #[doc(hidden)]

@@ -18,6 +18,7 @@ use std::ffi::{CStr, CString};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
@@ -26,17 +27,24 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 #[cfg(feature = "rooms")]
 pub use self::drain::Drain;
+use self::message::Message;
 use self::split::Split;
 use super::client::Hook;
+use crate::reclaim::Reclaim;
 use crate::record::TopicPartition;
 use crate::source::Arrivals;
 use crate::sync::Mutex;
+
+/// How many messages may wait to be freed: what the fetch brings while that thread waits for its turn.
+const MOST_TO_RECLAIM: usize = 16_384;
 
 /// One consumer of librdkafka with everything that was taken from it.
 pub(super) struct Client {
     splits: Mutex<HashMap<TopicPartition, Arc<Split>>>,
     next_split: AtomicU64,
     commits: NonNull<sys::rd_kafka_queue_t>,
+    reclaim: Arc<Reclaim<Message>>,
+    reclaiming: Option<JoinHandle<()>>,
     // Fields drop in order: the raw queues above are gone before the consumer is, see `drop`, and
     // whoever waits on the other end of `gone` hears of it after.
     consumer: BaseConsumer<Hook>,
@@ -56,7 +64,17 @@ impl Client {
     ) -> Option<Self> {
         // SAFETY: the handle lives as long as `consumer`; the queue is destroyed before it.
         let commits = unsafe { sys::rd_kafka_queue_new(consumer.client().native_ptr()) };
+        let reclaim = Arc::new(Reclaim::new(MOST_TO_RECLAIM));
+        let reclaiming = {
+            let reclaim = reclaim.clone();
+            thread::Builder::new().name("kpipe-reclaim".into()).spawn(move || reclaim.work()).ok()
+        };
+        if reclaiming.is_none() {
+            reclaim.finish();
+        }
         Some(Self {
+            reclaim,
+            reclaiming,
             splits: Mutex::new(HashMap::new()),
             next_split: AtomicU64::new(0),
             commits: NonNull::new(commits)?,
@@ -82,9 +100,11 @@ impl Client {
         let queue = self.partition_queue(place)?;
         let id = self.next_split.fetch_add(1, Ordering::Relaxed);
         let shared = self.consumer.context().shared().clone();
+        let reclaim = self.reclaim.clone();
         // SAFETY: the queue is owned here and handed on. The split stays in the registry until it is
         // silenced, which `drop` does at the latest.
-        let split = unsafe { Split::open(queue, place.clone(), id, next, arrivals, shared) };
+        let split =
+            unsafe { Split::open(queue, place.clone(), id, next, arrivals, shared, reclaim) };
         let split = Arc::new(split);
         self.splits.lock().insert(place.clone(), split.clone());
         Some(split)
@@ -258,6 +278,12 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.silence_all();
+        // Its messages must not outlive a client.
+        self.reclaim.finish();
+        if let Some(thread) = self.reclaiming.take() {
+            // It runs nothing that panics.
+            let _ = thread.join();
+        }
         // SAFETY: nobody else has the client any more, and its handle is still there.
         unsafe { sys::rd_kafka_queue_destroy(self.commits.as_ptr()) }
     }

@@ -15,6 +15,9 @@ use crate::source::kafka::wire::WireHeaders;
 /// A message of librdkafka, owned: it goes back when this is dropped.
 pub(super) struct Message(*mut sys::rd_kafka_message_t);
 
+// SAFETY: librdkafka's messages may be read and freed on any thread.
+unsafe impl Send for Message {}
+
 impl Drop for Message {
     fn drop(&mut self) {
         // SAFETY: owned, and dropped once.

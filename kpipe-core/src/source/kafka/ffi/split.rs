@@ -9,6 +9,7 @@ use parking_lot::MutexGuard;
 use rdkafka::bindings as sys;
 
 use super::message::{Layout, Message};
+use crate::reclaim::Reclaim;
 use crate::record::{Record, TopicPartition};
 use crate::source::kafka::client::{Notice, Shared};
 use crate::source::kafka::errors::{self, Trouble};
@@ -18,6 +19,11 @@ use crate::sync::Mutex;
 
 /// How many messages one call into librdkafka may fill in; a take that wants more calls again.
 const LARGEST_BATCH: usize = 4_096;
+/// Fewer messages than this are freed where they are: to wake a thread costs more.
+const WORTH_WAKING: usize = 16;
+/// Messages with more payload than this on average, in bytes, are freed where they are, so that what
+/// waits to be freed pins little of what was fetched (G4).
+const SMALL: usize = 1_024;
 
 /// The queue of one assignment of one partition.
 pub(in crate::source::kafka) struct Split {
@@ -28,6 +34,7 @@ pub(in crate::source::kafka) struct Split {
     id: u64,
     shared: Arc<Shared>,
     layout: Option<Layout>,
+    reclaim: Arc<Reclaim<Message>>,
     tap: Mutex<Tap>,
 }
 
@@ -35,6 +42,8 @@ struct Tap {
     raw: Option<RawQueue>,
     /// Filled by each batch; kept so that taking does not allocate.
     messages: Vec<*mut sys::rd_kafka_message_t>,
+    /// Messages that were copied out, until the end of a take.
+    spent: Vec<Message>,
     sequence: Sequence,
 }
 
@@ -46,7 +55,7 @@ impl PartitionQueue for Arc<Split> {
     /// woken after.
     fn take(&self, max: usize, into: &mut Vec<Record>) -> usize {
         let Some(mut tap) = self.tap.try_lock() else { return 0 };
-        let Tap { raw: Some(raw), messages, sequence } = &mut *tap else { return 0 };
+        let Tap { raw: Some(raw), messages, spent, sequence } = &mut *tap else { return 0 };
         let (mut taken, mut bytes) = (0, 0);
         while taken < max {
             let wanted = (max - taken).min(LARGEST_BATCH);
@@ -80,7 +89,9 @@ impl PartitionQueue for Arc<Split> {
                     Verdict::Discard => {}
                     Verdict::Jumped => self.jumped(&message, sequence),
                 }
+                spent.push(message);
             }
+            self.give_back(spent);
             // Fewer than wanted: the queue ran empty and will signal what comes next.
             if got < wanted {
                 break;
@@ -106,6 +117,7 @@ impl Split {
         next: i64,
         arrivals: Arrivals,
         shared: Arc<Shared>,
+        reclaim: Arc<Reclaim<Message>>,
     ) -> Self {
         let arrivals = Arc::new(arrivals);
         // SAFETY: `queue` is valid. The opaque pointer stays valid until `RawQueue::drop` has cleared
@@ -118,11 +130,12 @@ impl Split {
         let tap = Tap {
             raw: Some(RawQueue { queue, arrivals }),
             messages: Vec::new(),
+            spent: Vec::new(),
             sequence: Sequence::starting_at(next),
         };
         let topic = Arc::from(&*place.topic);
         let layout = Layout::of_this_version();
-        Self { place, topic, id, shared, layout, tap: Mutex::new(tap) }
+        Self { place, topic, id, shared, layout, reclaim, tap: Mutex::new(tap) }
     }
 
     pub(super) fn place(&self) -> &TopicPartition {
@@ -136,7 +149,21 @@ impl Split {
 
     /// From here on nothing is taken and nobody is woken.
     pub(super) fn silence(&self) {
-        self.tap.lock().raw = None;
+        let mut tap = self.tap.lock();
+        tap.raw = None;
+        // None are left, unless a take ended in a panic.
+        tap.spent.clear();
+    }
+
+    /// Gives messages back to librdkafka: on the client's thread for that where it is worth waking,
+    /// else here.
+    fn give_back(&self, spent: &mut Vec<Message>) {
+        let payload: usize = spent.iter().map(Message::payload_len).sum();
+        if spent.len() >= WORTH_WAKING && payload <= spent.len() * SMALL {
+            self.reclaim.give(spent);
+        } else {
+            spent.clear();
+        }
     }
 
     /// Keeps the intake out for as long as the answer lives; wakes it after.
