@@ -17,6 +17,7 @@ mod loom_support;
 #[cfg(not(loom))]
 mod observe;
 mod partition;
+#[cfg(any(feature = "kafka", loom, test))]
 mod reclaim;
 mod record;
 #[cfg(feature = "rooms")]
@@ -35,6 +36,8 @@ pub use crate::consumer::{AttemptDeadline, ConsumerConfig};
 pub use crate::record::{
     Header, Headers, HeadersIter, Record, RecordBuilder, RecordId, Timestamp, TopicPartition,
 };
+#[cfg(all(feature = "kafka", not(loom)))]
+pub use crate::source::kafka;
 #[cfg(not(loom))]
 pub use crate::{
     consumer::{Consumer, NullKeys, Ordering},
@@ -43,5 +46,5 @@ pub use crate::{
     handler::{BoxHandler, Context, FnHandler, Handler, HandlerResult, IntoHandler},
     observe::{FailedRecord, PartitionStats, Stats},
     runtime::{Report, Running},
-    source::{StartAt, kafka},
+    source::StartAt,
 };

@@ -6,7 +6,7 @@
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), any(feature = "kafka", test)))]
 pub(crate) use self::real::Condvar;
 
 #[cfg(not(loom))]
@@ -18,7 +18,7 @@ pub(crate) use loom::sync::Arc;
 #[cfg(loom)]
 pub(crate) use self::checked::{Condvar, Mutex};
 
-#[cfg(not(loom))]
+#[cfg(all(not(loom), any(feature = "kafka", test)))]
 mod real {
     use parking_lot::MutexGuard;
 

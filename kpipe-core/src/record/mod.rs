@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::build::RecordBuilder;
-#[cfg(not(loom))]
+#[cfg(all(feature = "kafka", not(loom)))]
 pub(crate) use self::build::RecordMeta;
 pub use self::headers::{Header, Headers, HeadersIter};
 pub use self::id::{RecordId, TopicPartition};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use tokio::task::coop;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::epoch::{Epoch, Ticket};
@@ -105,7 +105,8 @@ where
             let Some(next) = guard.conclude(end) else { return };
             // A lane of handlers that are ready at once must not keep its worker from other tasks.
             coop::consume_budget().await;
-            deadline = deadline_from(&guard.run.epoch, Instant::now());
+            deadline = deadline_from(&guard.run.epoch, guard.run.epoch.clock.now());
+            guard.run.epoch.tell_began(next.item.offset());
             slot.as_mut().set(Some(make(guard.run.clone(), next.item, 1, deadline)));
         }
     }
@@ -124,7 +125,7 @@ where
     let mut cancelled = pin!(epoch.scope.cancelled.cancelled());
     // A timer pends once the task's cooperative budget is used up. A handler that uses it up at
     // every poll must meet its deadline all the same.
-    let mut timer = pin!(deadline.map(|by| coop::unconstrained(sleep_until(by))));
+    let mut timer = pin!(deadline.map(|by| coop::unconstrained(epoch.clock.sleep_until(by))));
     let ended = poll_fn(|cx| {
         // The handler comes first: one that looks at its token as it is cancelled may still finish.
         if let Poll::Ready(result) = poll_slot(slot, cx) {

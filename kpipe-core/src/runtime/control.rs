@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::commit::Commit;
@@ -20,7 +20,9 @@ use crate::error::{Error, ErrorKind};
 use crate::handler::Scope;
 use crate::partition::Partition;
 use crate::record::TopicPartition;
-use crate::source::{Arrivals, Assignment, Closed, Event, Source, SourceError};
+use crate::source::{
+    Arrivals, Assignment, Clock, Closed, Event, Source, SourceError, Trace, TraceEvent,
+};
 use crate::wake::Signal;
 
 /// How long attempts that were cancelled have to notice before their epoch closes.
@@ -42,8 +44,12 @@ pub(super) struct Control {
     group_id: Arc<str>,
     shared: Arc<Shared>,
     house: House,
+    clock: Clock,
+    trace: Option<Arc<dyn Trace>>,
     /// Where handlers run.
     runtime: Handle,
+    /// How many epochs have begun.
+    begun: u64,
     /// Epochs that wait for the attempts of the one before.
     waiting: Vec<(Arc<Epoch>, Arc<Epoch>)>,
     /// Closed epochs with attempts still running.
@@ -67,6 +73,9 @@ impl Control {
             .unwrap_or_else(|| LONGEST_DEFAULT_DRAIN.min(source.rebalance_timeout() / 2));
         Self {
             house: House::new(shared.clone(), settings.commit_interval),
+            clock: shared.clock.clone(),
+            trace: source.trace(),
+            begun: 0,
             topics,
             group_id: settings.group_id.as_str().into(),
             source,
@@ -108,7 +117,7 @@ impl Control {
         if self.stopping.is_some_and(|stopping| stopping.0 == stop_by) {
             return;
         }
-        self.stopping = Some((stop_by, drain_until(stop_by)));
+        self.stopping = Some((stop_by, drain_until(self.clock.now(), stop_by)));
         for epoch in self.shared.epochs.read().values() {
             epoch.begin_drain();
         }
@@ -119,7 +128,7 @@ impl Control {
             Event::Assigned(partitions) => self.assign(partitions).await,
             Event::Revoked(partitions) => {
                 tracing::info!(target: "kpipe", ?partitions, "partitions revoked");
-                let by = Instant::now() + self.drain_deadline;
+                let by = self.clock.now() + self.drain_deadline;
                 self.drain_and_release(partitions, by).await;
             }
             Event::Lost(partitions) => {
@@ -196,9 +205,14 @@ impl Control {
                 group_id: self.group_id.clone(),
                 cancelled: CancellationToken::new(),
             }),
-            started: Instant::now(),
+            number: self.begun,
+            clock: self.clock.clone(),
+            trace: self.trace.clone(),
+            started: self.clock.now(),
             id: partition,
         });
+        self.begun += 1;
+        epoch.tell(TraceEvent::Assigned { start });
         self.shared.epochs.write().insert(epoch.id.clone(), epoch.clone());
         match self.stragglers.remove(&epoch.id) {
             Some(before) if !before.partition.is_idle() => self.waiting.push((epoch, before)),
@@ -229,7 +243,7 @@ impl Control {
         self.drain(&epochs, by).await;
         let last = self.close(&epochs);
         let left = self.source.rebalance_timeout().saturating_sub(self.drain_deadline);
-        self.commit_finally(last, Instant::now() + FINAL_COMMIT.min(left / 2)).await;
+        self.commit_finally(last, self.clock.now() + FINAL_COMMIT.min(left / 2)).await;
         self.source.unassign(partitions).await;
     }
 
@@ -245,9 +259,10 @@ impl Control {
             for epoch in epochs {
                 epoch.scope.cancelled.cancel();
             }
-            let grace = Instant::now() + GRACE;
+            let now = self.clock.now();
+            let grace = now + GRACE;
             self.wait_for(epochs, |stopping| {
-                stopping.map_or(grace, |(stop_by, _)| drain_until(stop_by).min(grace))
+                stopping.map_or(grace, |(stop_by, _)| drain_until(now, stop_by).min(grace))
             })
             .await;
         }
@@ -264,7 +279,7 @@ impl Control {
             tokio::select! {
                 biased;
                 chore = self.house.next() => self.does(chore),
-                () = sleep_until(until(self.stopping)) => return,
+                () = self.clock.sleep_until(until(self.stopping)) => return,
             }
         }
     }
@@ -330,7 +345,7 @@ impl Control {
 
     /// Stops intake, drains, commits, leaves the group, in that order (G10).
     async fn shut_down(mut self) -> Result<Report, Error> {
-        let begun = Instant::now();
+        let begun = self.clock.now();
         let deadline = begun + self.settings.shutdown_deadline;
         let by = self.shared.stop_by().unwrap_or(deadline);
         self.shared.stop(by);
@@ -339,14 +354,15 @@ impl Control {
         self.drain(&epochs, by).await;
         let last = self.close(&epochs);
         let wanted = last.clone();
-        let commit_by = by - by.saturating_duration_since(Instant::now()) / 2;
+        let commit_by = by - by.saturating_duration_since(self.clock.now()) / 2;
         self.commit_finally(last, commit_by).await;
         *self.shared.traffic.lock() = self.source.traffic();
-        let closed = self.source.close(by.saturating_duration_since(Instant::now())).await;
+        let left = by.saturating_duration_since(self.clock.now());
+        let closed = self.source.close(left).await;
         if let Some(fatal) = self.fatal {
             return Err(Error::new(ErrorKind::Client, fatal.message.clone()).caused_by(fatal));
         }
-        Ok(report(&self.shared, &wanted, closed, begun.elapsed()))
+        Ok(report(&self.shared, &wanted, closed, self.clock.now() - begun))
     }
 
     fn epochs(&self, partitions: &[TopicPartition]) -> Vec<Arc<Epoch>> {
@@ -373,7 +389,7 @@ pub(super) fn report(
 
 /// Until when attempts may go on if all is to be over at `by`: a fifth of the time that is left, at
 /// most 3 s, is kept for the commit and the close.
-fn drain_until(by: Instant) -> Instant {
-    let left = by.saturating_duration_since(Instant::now());
+fn drain_until(now: Instant, by: Instant) -> Instant {
+    let left = by.saturating_duration_since(now);
     by - (left / 5).min(Duration::from_secs(3))
 }

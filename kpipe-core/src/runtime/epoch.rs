@@ -14,7 +14,7 @@ use crate::handler::Scope;
 use crate::lanes::LaneKey;
 use crate::partition::{End, Finished, Partition, Runnable};
 use crate::record::{Record, TopicPartition};
-use crate::source::PartitionQueue;
+use crate::source::{Clock, Outcome, PartitionQueue, Trace, TraceEvent};
 use crate::wake::Signal;
 
 /// What the tasks of one assignment of one partition share: work belongs to one epoch, and an
@@ -28,6 +28,10 @@ pub(crate) struct Epoch {
     pub(crate) budget: Arc<Budget>,
     pub(crate) share: ShareId,
     pub(crate) scope: Arc<Scope>,
+    /// Tells the assignments of one consumer apart.
+    pub(crate) number: u64,
+    pub(crate) clock: Clock,
+    pub(crate) trace: Option<Arc<dyn Trace>>,
     /// The zero of the partition's times.
     pub(crate) started: Instant,
 }
@@ -61,6 +65,7 @@ impl Epoch {
     /// Ends an attempt that has a slot and a held record: completes the record, gives back what is
     /// no longer needed, and returns the successor if it takes over the slot.
     pub(super) fn conclude(&self, ticket: Ticket, end: End) -> Option<Runnable<Record>> {
+        self.tell(TraceEvent::Ended { offset: ticket.offset, outcome: end.outcome() });
         let Finished { next, stays } = self.partition.finish(ticket.seq, ticket.lane, end);
         if stays {
             // Its place among the records held is given back when the epoch closes.
@@ -73,6 +78,7 @@ impl Epoch {
                 return Some(next);
             }
             if let Some(abandoned) = self.partition.wait_for_slot(next) {
+                self.tell(TraceEvent::GivenUp { offset: abandoned.offset() });
                 self.budget.release_held(self.share, 1, abandoned.payload_len() as u64);
             }
         } else {
@@ -86,6 +92,7 @@ impl Epoch {
         let TopicPartition { topic, partition } = &self.id;
         let offset = ticket.offset;
         let error = isolate::text_of(failure);
+        self.tell(TraceEvent::Failed { offset, error: &error });
         match self.settings.on_failure {
             crate::OnFailure::Hold => {
                 tracing::error!(
@@ -107,6 +114,9 @@ impl Epoch {
     /// Stops intake and gives up what waits behind its key.
     pub(super) fn begin_drain(&self) {
         let waiting = self.partition.begin_drain();
+        for record in &waiting {
+            self.tell(TraceEvent::GivenUp { offset: record.item.offset() });
+        }
         let bytes = waiting.iter().map(|record| record.item.payload_len() as u64).sum();
         self.budget.release_held(self.share, waiting.len() as u64, bytes);
     }
@@ -115,11 +125,38 @@ impl Epoch {
     pub(super) fn close(&self) -> Option<i64> {
         self.scope.cancelled.cancel();
         let closing = self.partition.close();
+        self.tell(TraceEvent::Closed);
         self.budget.release_held(self.share, closing.held, 0);
         if self.settings.holds_slot() {
             self.budget.release_slots(self.share, closing.held);
         }
         closing.to_commit
+    }
+}
+
+impl Epoch {
+    /// Tells the source's witness, if it has one.
+    #[inline]
+    pub(super) fn tell(&self, event: TraceEvent<'_>) {
+        if let Some(trace) = &self.trace {
+            trace.saw(&self.id, self.number, event);
+        }
+    }
+
+    #[inline]
+    pub(super) fn tell_began(&self, offset: i64) {
+        self.tell(TraceEvent::Began { offset, attempt: 1 });
+    }
+}
+
+impl End {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Passed => Outcome::Passed,
+            Self::Dropped => Outcome::Dropped,
+            Self::Held(_) => Outcome::Held,
+            Self::Abandoned => Outcome::Abandoned,
+        }
     }
 }
 

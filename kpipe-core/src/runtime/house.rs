@@ -9,12 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use super::commit::{Answer, Commit};
 use super::shared::Shared;
 use crate::record::TopicPartition;
-use crate::source::{Source, Traffic};
+use crate::source::{Every, Source, Traffic};
 use crate::wake::Reasons;
 
 /// How often the control loop looks at what the client has done.
@@ -27,9 +26,9 @@ const POLL_OVERDUE: Duration = Duration::from_secs(3);
 /// Everything but the group's events that can wake the control loop.
 pub(super) struct House {
     shared: Arc<Shared>,
-    commits_due: Interval,
+    commits_due: Every,
     commit: Option<Commit>,
-    look_due: Interval,
+    look_due: Every,
     looks: u32,
     poll_overdue: bool,
     ends: Option<EndsAsked>,
@@ -52,17 +51,12 @@ pub(super) enum Chore {
 
 impl House {
     pub(super) fn new(shared: Arc<Shared>, commit_interval: Duration) -> Self {
-        let every = |period| {
-            let mut due = interval_at(Instant::now() + period, period);
-            due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            due
-        };
-        let commits_due = every(commit_interval);
+        let every = |period| Every::new(shared.clock.clone(), period);
         Self {
-            shared,
-            commits_due,
+            commits_due: every(commit_interval),
             commit: None,
             look_due: every(LOOK),
+            shared,
             looks: 0,
             poll_overdue: false,
             ends: None,
@@ -84,7 +78,7 @@ impl House {
                 self.commit = None;
                 return Poll::Ready(Chore::CommitAnswered(answer));
             }
-        } else if self.commits_due.poll_tick(cx).is_ready() {
+        } else if self.commits_due.poll_due(cx).is_ready() {
             // One at a time: an older commit that is repeated must not overtake a newer one.
             return Poll::Ready(Chore::CommitDue);
         }
@@ -95,7 +89,7 @@ impl House {
             self.ends = None;
             return Poll::Ready(Chore::EndsFound(found));
         }
-        self.look_due.poll_tick(cx).map(|_| Chore::LookDue)
+        self.look_due.poll_due(cx).map(|()| Chore::LookDue)
     }
 
     /// Does a chore that needs no decision; [`Chore::Drained`] and [`Chore::Stop`] are the

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::{coop, yield_now};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::attempt::{Run, Slot, attempt, deadline_from, poll_slot, record_task};
 use super::epoch::{Epoch, Ticket};
@@ -21,6 +21,7 @@ use crate::handler::{Handler, HandlerResult};
 use crate::lanes::LaneKey;
 use crate::partition::{Claim, Draw, End, Runnable};
 use crate::record::Record;
+use crate::source::{Outcome, TraceEvent};
 use crate::wake::Reasons;
 
 /// Records taken at once: past 128 the client's batch call gets no cheaper.
@@ -159,8 +160,7 @@ where
 
     /// Registers the batch with the partition.
     fn admit(&mut self, taken: u64) -> Result<(), Stopped> {
-        let now = Instant::now();
-        self.pace.resume(now);
+        self.pace.resume(Instant::now());
         self.lane_made = false;
         self.held -= taken;
         let bytes = payload(&self.batch);
@@ -169,14 +169,21 @@ where
         let epoch = &self.run.epoch;
         epoch.budget.charge_bytes(epoch.share, bytes);
         let records = self.batch.drain(..).zip(self.lanes.drain(..));
-        let batch = records.map(|(record, lane)| (record.offset(), lane, record));
-        let age = epoch.age_of(now);
+        // Told under the partition's lock, so that none of them can have begun.
+        let batch = records.map(|(record, lane)| {
+            epoch.tell(TraceEvent::Received { offset: record.offset() });
+            (record.offset(), lane, record)
+        });
+        let age = epoch.age_of(epoch.clock.now());
         let admitted = epoch.partition.admit(batch, age, &mut self.runnable);
         if admitted.stopped {
             epoch.budget.release_held(epoch.share, taken, bytes);
             return Err(Stopped);
         }
         if !admitted.duplicates.is_empty() {
+            for duplicate in &admitted.duplicates {
+                epoch.tell(TraceEvent::Duplicate { offset: duplicate.offset() });
+            }
             let count = admitted.duplicates.len() as u64;
             epoch.budget.release_held(epoch.share, count, payload(&admitted.duplicates));
         }
@@ -257,7 +264,9 @@ where
     /// Makes a successor, which has a slot of the budget, a task of its own.
     fn spawn_successor(&self, mut slot: Slot<F>, next: Runnable<Record>) {
         let ticket = Ticket::of(&next);
-        let deadline = deadline_from(&self.run.epoch, Instant::now());
+        let epoch = &self.run.epoch;
+        let deadline = deadline_from(epoch, epoch.clock.now());
+        epoch.tell_began(ticket.offset);
         slot.as_mut().set(Some((self.make)(self.run.clone(), next.item, 1, deadline)));
         self.spawn(Pended { slot, ticket });
     }
@@ -270,7 +279,8 @@ where
             match self.run.epoch.partition.claim(record, !inline) {
                 Claim::Run(record) => record,
                 Claim::Parked => return Ok(()),
-                Claim::Stopped(_) => {
+                Claim::Stopped(record) => {
+                    self.run.epoch.tell(TraceEvent::GivenUp { offset: record.offset() });
                     self.run.epoch.budget.release_held(self.run.epoch.share, 1, bytes);
                     return Err(Stopped);
                 }
@@ -279,10 +289,12 @@ where
             record
         };
         let ticket = Ticket::of(&record);
+        self.run.epoch.tell_began(ticket.offset);
         if !self.unkeyed.is_empty() && self.fail_unkeyed(ticket) {
             return Ok(());
         }
-        let deadline = deadline_from(&self.run.epoch, self.pace.last_reading());
+        let epoch = &self.run.epoch;
+        let deadline = deadline_from(epoch, epoch.clock.at(self.pace.last_reading()));
         let future = (self.make)(self.run.clone(), record.item, 1, deadline);
         self.slot.as_mut().set(Some(future));
         if inline {
@@ -373,7 +385,8 @@ where
     /// may have taken long.
     fn spawn(&self, attempt: Pended<F>) {
         let Pended { slot, ticket } = attempt;
-        tokio::spawn(record_task(self.run.clone(), self.make, slot, ticket, Instant::now()));
+        let now = self.run.epoch.clock.now();
+        tokio::spawn(record_task(self.run.clone(), self.make, slot, ticket, now));
     }
 
     /// Lets other tasks run, and comes back with a cooperative budget that is whole. Without one,
@@ -387,6 +400,8 @@ where
 
     /// Notes a record that passed at its first poll; runs of them are reported under one lock.
     fn pass(&mut self, ticket: Ticket) {
+        let passed = Outcome::Passed;
+        self.run.epoch.tell(TraceEvent::Ended { offset: ticket.offset, outcome: passed });
         let next = self.passed.first.map(|first| first.plus(self.passed.count));
         if next != Some(ticket.seq) {
             self.report_passed();
@@ -454,7 +469,9 @@ where
         let raised = poll_fn(|cx| signal.poll_take(cx));
         let reasons = match at_most {
             None => raised.await,
-            Some(at_most) => timeout(at_most, raised).await.unwrap_or_default(),
+            Some(at_most) => {
+                self.run.epoch.clock.timeout(at_most, raised).await.unwrap_or_default()
+            }
         };
         if reasons.contains(Reasons::STOP) { Err(Stopped) } else { Ok(reasons) }
     }
@@ -493,6 +510,9 @@ impl<H: Handler, F, M> Drop for Intake<H, F, M> {
         let never_began = self.runnable.len() as u64;
         let bytes = payload(self.runnable.iter().map(|record| &record.item));
         let epoch = &self.run.epoch;
+        for record in &self.runnable {
+            epoch.tell(TraceEvent::GivenUp { offset: record.item.offset() });
+        }
         epoch.partition.abandon(never_began);
         epoch.budget.release_slots(epoch.share, self.slots);
         epoch.budget.release_held(epoch.share, self.held + never_began, bytes);

@@ -18,7 +18,7 @@ use crate::budget::Budget;
 use crate::consumer::{Consumer, Settings, Topic};
 use crate::error::{Error, ErrorKind};
 use crate::observe::Stats;
-use crate::source::{Closed, Connect, Source, Subscription};
+use crate::source::{Clock, Closed, Connect, Source, Subscription};
 
 /// What a consumer came to; `None` while it runs.
 type Outcome = Option<Result<Report, Arc<Error>>>;
@@ -52,7 +52,7 @@ pub(crate) async fn start(consumer: Consumer, source: Box<dyn Connect>) -> Resul
     let source = source.connect(subscription).await?;
     let settings = Arc::new(settings);
     let budget = Arc::new(Budget::new(settings.limits()));
-    let shared = Arc::new(Shared::new(budget));
+    let shared = Arc::new(Shared::new(budget, Clock::new(source.time())));
     let (done, outcome) = watch::channel(None);
     let running = Running { shared: shared.clone(), settings: settings.clone(), outcome };
     launch(source, topics, settings, shared, runtime, done)?;
@@ -126,13 +126,13 @@ async fn supervise(
     shared: Arc<Shared>,
     done: watch::Sender<Outcome>,
 ) {
-    let begun = Instant::now();
+    let begun = shared.clock.now();
     let mut control = std::pin::pin!(control.run());
     let outcome = tokio::select! {
         biased;
         outcome = &mut control => outcome,
         () = shared.late() => {
-            let took = begun.elapsed();
+            let took = shared.clock.now() - begun;
             let report = control::report(&shared, &[], Closed::InBackground, took);
             done.send_replace(Some(Ok(report)));
             drop(control.await);
@@ -178,7 +178,7 @@ impl Running {
     /// # Cancel safety
     /// Once polled, the shutdown goes on whether or not it is waited for.
     pub async fn shutdown(mut self, deadline: Duration) -> Result<Report, Error> {
-        self.shared.stop(after(deadline));
+        self.shared.stop(after(self.shared.clock.now(), deadline));
         match self.outcome.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(Ok(report))) => Ok(report.clone()),
             Ok(Some(Err(error))) => {
@@ -191,15 +191,15 @@ impl Running {
     }
 }
 
-/// The time after `deadline` from now. Past all clocks is some decades on.
-fn after(deadline: Duration) -> Instant {
+/// The time `deadline` from now. Past all clocks is some decades on.
+fn after(now: Instant, deadline: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
-    Instant::now() + deadline.min(FAR)
+    now + deadline.min(FAR)
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.shared.stop(Instant::now() + self.settings.shutdown_deadline);
+        self.shared.stop(self.shared.clock.now() + self.settings.shutdown_deadline);
     }
 }
 

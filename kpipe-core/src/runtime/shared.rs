@@ -6,18 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::epoch::Epoch;
 use crate::budget::Budget;
 use crate::observe::Stats;
 use crate::partition::Counts;
 use crate::record::TopicPartition;
-use crate::source::Traffic;
+use crate::source::{Clock, Traffic};
 use crate::wake::{Reasons, Signal};
 
 /// The state of a running consumer that outlives its assignments.
 pub(super) struct Shared {
+    pub(super) clock: Clock,
     pub(super) budget: Arc<Budget>,
     /// Wakes the control loop.
     pub(super) control: Arc<Signal>,
@@ -36,8 +37,9 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(budget: Arc<Budget>) -> Self {
+    pub(super) fn new(budget: Arc<Budget>, clock: Clock) -> Self {
         Self {
+            clock,
             budget,
             control: Arc::default(),
             epochs: RwLock::default(),
@@ -75,8 +77,8 @@ impl Shared {
     /// half is for what comes after this.
     pub(super) async fn late_for(&self, by: Instant) {
         self.wait_until(|stop_by| {
-            let half = stop_by
-                .map(|stop_by| stop_by - stop_by.saturating_duration_since(Instant::now()) / 2);
+            let now = self.clock.now();
+            let half = stop_by.map(|stop_by| stop_by - stop_by.saturating_duration_since(now) / 2);
             Some(half.map_or(by, |half| half.min(by)))
         })
         .await;
@@ -90,7 +92,7 @@ impl Shared {
             let by = limit(stop_by);
             let over = async {
                 match by {
-                    Some(by) => sleep_until(by).await,
+                    Some(by) => self.clock.sleep_until(by).await,
                     None => std::future::pending().await,
                 }
             };
@@ -120,7 +122,7 @@ impl Shared {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let now = Instant::now();
+        let now = self.clock.now();
         let mut stats = Stats::default();
         let epochs = self.epochs.read();
         stats.count(*self.closed.lock());

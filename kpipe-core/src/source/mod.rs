@@ -6,8 +6,10 @@
 //! being polled. Each assigned partition has a [`PartitionQueue`] of its own, which is drained or
 //! left alone: that, and never a pause, is how pressure reaches the broker (G5).
 
-#[cfg(not(loom))]
+#[cfg(feature = "kafka")]
 pub mod kafka;
+mod time;
+mod trace;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +17,15 @@ use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 
+pub use self::time::Time;
+pub(crate) use self::time::{Clock, Every};
+pub use self::trace::{Outcome, Trace, TraceEvent};
 use crate::error::Error;
 use crate::record::{Record, TopicPartition};
 use crate::wake::{Reasons, Signal};
 
-/// Connects a consumer's definition to a cluster. [`Kafka`](kafka::Kafka) is the one for production.
+/// Connects a consumer's definition to a cluster. `Kafka` (feature `kafka`) is the one for
+/// production.
 pub trait Connect: Send + 'static {
     /// Joins the group and returns once the brokers have answered and every topic exists.
     ///
@@ -107,6 +113,16 @@ pub trait Source: Send + 'static {
     /// depend on what handlers do to their runtime (G3). A source on virtual time answers no.
     fn wants_control_thread(&self) -> bool {
         true
+    }
+
+    /// The clock that the runtime goes by; `None` is tokio's.
+    fn time(&self) -> Option<Arc<dyn Time>> {
+        None
+    }
+
+    /// Who is told what happens to each record; `None` is nobody.
+    fn trace(&self) -> Option<Arc<dyn Trace>> {
+        None
     }
 
     /// What the client has done so far.
