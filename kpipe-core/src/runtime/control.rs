@@ -1,15 +1,16 @@
 //! Follows the group: starts epochs, drains and gives back what is revoked, and shuts down.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::again::Again;
 use super::commit::Commit;
 use super::epoch::Epoch;
 use super::house::{Chore, House};
@@ -44,6 +45,7 @@ pub(super) struct Control {
     group_id: Arc<str>,
     shared: Arc<Shared>,
     house: House,
+    again: Again,
     clock: Clock,
     trace: Option<Arc<dyn Trace>>,
     /// Where handlers run.
@@ -73,6 +75,7 @@ impl Control {
             .unwrap_or_else(|| LONGEST_DEFAULT_DRAIN.min(source.rebalance_timeout() / 2));
         Self {
             house: House::new(shared.clone(), settings.commit_interval),
+            again: Again::new(shared.clock.clone()),
             clock: shared.clock.clone(),
             trace: source.trace(),
             begun: 0,
@@ -97,6 +100,7 @@ impl Control {
                 biased;
                 chore = self.house.next() => self.does(chore),
                 event = self.source.next_event() => self.follow(event).await,
+                partitions = self.again.next() => self.try_again(partitions).await,
             }
         }
         self.shut_down().await
@@ -105,6 +109,7 @@ impl Control {
     fn does(&mut self, chore: Chore) {
         match chore {
             Chore::Drained => self.start_waiting(),
+            Chore::IntakeLost => self.look_for_lost_intakes(),
             Chore::Stop => self.begin_stop(),
             _ => {}
         }
@@ -123,16 +128,37 @@ impl Control {
         }
     }
 
+    /// Without an intake a partition would be held and not consumed; leaving the group gives it to
+    /// somebody who does (G11).
+    fn look_for_lost_intakes(&mut self) {
+        let epochs = self.shared.epochs.read();
+        let Some(lost) = epochs.values().find(|epoch| epoch.intake_lost.load(Relaxed)) else {
+            return;
+        };
+        let message = format!(
+            "{}: its intake is gone, because the runtime that handlers run on has ended or the \
+             source panicked",
+            lost.id
+        );
+        tracing::error!(target: "kpipe", error = message, "the consumer cannot go on");
+        self.fatal = Some(SourceError { message, fatal: true });
+    }
+
     async fn follow(&mut self, event: Event) {
         match event {
-            Event::Assigned(partitions) => self.assign(partitions).await,
+            Event::Assigned(partitions) => {
+                self.again.forget(&partitions);
+                self.assign(partitions).await;
+            }
             Event::Revoked(partitions) => {
+                self.again.forget(&partitions);
                 tracing::info!(target: "kpipe", ?partitions, "partitions revoked");
                 let by = self.clock.now() + self.drain_deadline;
                 self.drain_and_release(partitions, by).await;
             }
             Event::Lost(partitions) => {
                 tracing::warn!(target: "kpipe", ?partitions, "partitions lost");
+                self.again.forget(&partitions);
                 self.discard(&partitions);
                 self.source.unassign(partitions).await;
             }
@@ -147,7 +173,11 @@ impl Control {
             }
             Event::Failed(partition, error) => {
                 self.shared.client_errors.fetch_add(1, Relaxed);
-                tracing::error!(target: "kpipe", %partition, %error, "partition not consumed");
+                tracing::error!(
+                    target: "kpipe", %partition, %error,
+                    "partition not consumed, to be tried again"
+                );
+                self.again.failed(partition);
             }
             Event::Error(error) => {
                 self.shared.client_errors.fetch_add(1, Relaxed);
@@ -159,6 +189,17 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// Starts over with partitions that failed. What is finished in one that ran is committed first.
+    async fn try_again(&mut self, partitions: Vec<TopicPartition>) {
+        let running: Vec<_> = self.epochs(&partitions);
+        if !running.is_empty() {
+            let running = running.iter().map(|epoch| epoch.id.clone()).collect();
+            let by = self.clock.now() + self.drain_deadline;
+            self.drain_and_release(running, by).await;
+        }
+        self.assign(partitions).await;
     }
 
     async fn assign(&mut self, partitions: Vec<TopicPartition>) {
@@ -187,6 +228,8 @@ impl Control {
     /// runs (G2).
     fn begin(&mut self, assignment: Assignment, signal: Arc<Signal>) {
         let Assignment { partition, start, uncommitted_start, queue } = assignment;
+        // Work belongs to one epoch (G7), whatever a source says twice.
+        self.discard(std::slice::from_ref(&partition));
         let committed = (!uncommitted_start).then_some(start);
         let epoch = Arc::new(Epoch {
             settings: self.settings.clone(),
@@ -206,6 +249,8 @@ impl Control {
                 cancelled: CancellationToken::new(),
             }),
             number: self.begun,
+            intake_lost: AtomicBool::new(false),
+            control: self.shared.control.clone(),
             clock: self.clock.clone(),
             trace: self.trace.clone(),
             started: self.clock.now(),
@@ -334,7 +379,7 @@ impl Control {
         }
     }
 
-    /// Ends epochs whose partitions are gone already: nothing is drained and nothing committed.
+    /// Ends epochs that are over already: nothing is drained and nothing committed.
     fn discard(&mut self, partitions: &[TopicPartition]) {
         let epochs = self.epochs(partitions);
         for epoch in &epochs {
@@ -367,7 +412,8 @@ impl Control {
 
     fn epochs(&self, partitions: &[TopicPartition]) -> Vec<Arc<Epoch>> {
         let epochs = self.shared.epochs.read();
-        partitions.iter().filter_map(|partition| epochs.get(partition).cloned()).collect()
+        let named: BTreeSet<_> = partitions.iter().collect();
+        named.into_iter().filter_map(|partition| epochs.get(partition).cloned()).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! One assignment of one partition, and what its tasks share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -12,10 +13,10 @@ use crate::failure::Failure;
 use crate::frontier::Seq;
 use crate::handler::Scope;
 use crate::lanes::LaneKey;
-use crate::partition::{End, Finished, Partition, Runnable};
+use crate::partition::{Draw, End, Finished, Partition, Runnable};
 use crate::record::{Record, TopicPartition};
 use crate::source::{Clock, Outcome, PartitionQueue, Trace, TraceEvent};
-use crate::wake::Signal;
+use crate::wake::{Reasons, Signal};
 
 /// What the tasks of one assignment of one partition share: work belongs to one epoch, and an
 /// epoch that is closed can move nothing (G7).
@@ -32,6 +33,10 @@ pub(crate) struct Epoch {
     pub(crate) number: u64,
     pub(crate) clock: Clock,
     pub(crate) trace: Option<Arc<dyn Trace>>,
+    /// The intake ended that nobody had told to: its runtime is gone, or the source panicked.
+    pub(crate) intake_lost: AtomicBool,
+    /// Wakes the control loop.
+    pub(crate) control: Arc<Signal>,
     /// The zero of the partition's times.
     pub(crate) started: Instant,
 }
@@ -108,6 +113,14 @@ impl Epoch {
                 );
                 End::Dropped
             }
+        }
+    }
+
+    /// The intake has ended. Told to or not: a partition that nobody takes from is not to be a member's.
+    pub(super) fn intake_ended(&self) {
+        if self.partition.draw() != Draw::Stopped {
+            self.intake_lost.store(true, Relaxed);
+            self.control.raise(Reasons::INTAKE_LOST);
         }
     }
 

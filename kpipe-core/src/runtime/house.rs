@@ -45,6 +45,8 @@ pub(super) enum Chore {
     EndsFound(Vec<(TopicPartition, Option<i64>)>),
     /// An attempt of a partition that drains, the last one, has ended.
     Drained,
+    /// An intake ended that nobody had told to.
+    IntakeLost,
     /// Shut down.
     Stop,
 }
@@ -70,8 +72,13 @@ impl House {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Chore> {
         if let Poll::Ready(reasons) = self.shared.control.poll_take(cx) {
-            let stop = reasons.contains(Reasons::STOP);
-            return Poll::Ready(if stop { Chore::Stop } else { Chore::Drained });
+            return Poll::Ready(if reasons.contains(Reasons::STOP) {
+                Chore::Stop
+            } else if reasons.contains(Reasons::INTAKE_LOST) {
+                Chore::IntakeLost
+            } else {
+                Chore::Drained
+            });
         }
         if let Some(commit) = &mut self.commit {
             if let Poll::Ready(answer) = Pin::new(commit).poll(cx) {
@@ -92,8 +99,8 @@ impl House {
         self.look_due.poll_due(cx).map(|()| Chore::LookDue)
     }
 
-    /// Does a chore that needs no decision; [`Chore::Drained`] and [`Chore::Stop`] are the
-    /// caller's.
+    /// Does a chore that needs no decision; [`Chore::Drained`], [`Chore::IntakeLost`] and
+    /// [`Chore::Stop`] are the caller's.
     pub(super) fn does(&mut self, chore: Chore, source: &dyn Source) {
         match chore {
             Chore::CommitDue => {
@@ -115,7 +122,7 @@ impl House {
                     }
                 }
             }
-            Chore::Drained | Chore::Stop => {}
+            Chore::Drained | Chore::IntakeLost | Chore::Stop => {}
         }
     }
 

@@ -517,6 +517,7 @@ impl<H: Handler, F, M> Drop for Intake<H, F, M> {
         epoch.budget.release_slots(epoch.share, self.slots);
         epoch.budget.release_held(epoch.share, self.held + never_began, bytes);
         epoch.budget.leave(epoch.share);
+        epoch.intake_ended();
     }
 }
 

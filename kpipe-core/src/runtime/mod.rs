@@ -4,6 +4,7 @@
 //! partition takes records on the caller's runtime; a record that is not ready at its first poll
 //! becomes a task there.
 
+mod again;
 mod attempt;
 mod commit;
 mod control;

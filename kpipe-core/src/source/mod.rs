@@ -201,7 +201,9 @@ pub enum Event {
     /// The position in this partition is outside its log. Answered by [`Source::unassign`] and
     /// [`Source::assign`], under a new epoch.
     PositionLost(TopicPartition),
-    /// This partition cannot be consumed for now.
+    /// This partition cannot be consumed for now. Unless the group takes it away first, the runtime
+    /// answers with another [`Source::assign`] (after [`Source::unassign`] if it had begun): after 5 s,
+    /// then after twice as long each time, at most a minute.
     Failed(TopicPartition, SourceError),
     /// Something went wrong that the client goes on from by itself, or not
     /// ([`SourceError::fatal`]).

@@ -1,5 +1,5 @@
 //! How an intake is woken, by an arrival, by the budget or to stop, and the control loop at a drain's
-//! end.
+//! end or when an intake is gone.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -34,6 +34,8 @@ impl Reasons {
     pub(crate) const STOP: Self = Self(4);
     /// The last attempt of a partition that drains has ended.
     pub(crate) const DRAINED: Self = Self(8);
+    /// An intake ended that nobody had told to.
+    pub(crate) const INTAKE_LOST: Self = Self(16);
 
     pub(crate) fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

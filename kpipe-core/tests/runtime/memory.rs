@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kpipe_core::source::{
     Arrivals, Assignment, Closed, CommitError, CommitErrorKind, CommitOffset, Connect, Event,
-    PartitionQueue, Source, Subscription, Traffic,
+    PartitionQueue, Source, SourceError, Subscription, Traffic,
 };
 use kpipe_core::{Error, Record, TopicPartition};
 use tokio::sync::{mpsc, watch};
@@ -34,6 +34,10 @@ struct State {
     /// Commits are answered once this is true.
     answering: watch::Sender<bool>,
     released: Vec<TopicPartition>,
+    /// How often each partition still fails to be assigned.
+    failing: BTreeMap<TopicPartition, u32>,
+    take_panics: bool,
+    control_thread: bool,
     closed: bool,
     taken: u64,
     takes: u64,
@@ -60,7 +64,7 @@ impl Cluster {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Appends a record with the next offset.
@@ -104,6 +108,21 @@ impl Cluster {
     /// Answers the next commits with these errors.
     pub(crate) fn fail_commits(&self, kinds: impl IntoIterator<Item = CommitErrorKind>) {
         self.state().answers.extend(kinds);
+    }
+
+    /// Lets the next assignments of a partition fail.
+    pub(crate) fn fail_assigns(&self, topic: &str, partition: i32, times: u32) {
+        self.state().failing.insert(TopicPartition::new(topic, partition), times);
+    }
+
+    /// Lets every look into a queue panic.
+    pub(crate) fn panic_at_takes(&self) {
+        self.state().take_panics = true;
+    }
+
+    /// Has the control loop run on a thread of its own.
+    pub(crate) fn with_control_thread(&self) {
+        self.state().control_thread = true;
     }
 
     pub(crate) fn committed(&self, topic: &str, partition: i32) -> Option<i64> {
@@ -173,6 +192,12 @@ impl Source for Member {
         for (partition, arrivals) in partitions {
             self.epochs += 1;
             let mut state = self.cluster.state();
+            if let Some(left) = state.failing.get_mut(&partition).filter(|left| **left > 0) {
+                *left -= 1;
+                let error = SourceError { message: "scripted".to_owned(), fatal: false };
+                self.cluster.send(Event::Failed(partition, error));
+                continue;
+            }
             let committed = state.committed.get(&partition).copied();
             let log = state.logs.entry(partition.clone()).or_default();
             let start = committed.or(log.first().map(Record::offset)).unwrap_or(0);
@@ -247,7 +272,7 @@ impl Source for Member {
     }
 
     fn wants_control_thread(&self) -> bool {
-        false
+        self.cluster.state().control_thread
     }
 
     fn close(self: Box<Self>, _: Duration) -> BoxFuture<'static, Closed> {
@@ -265,8 +290,9 @@ struct Queue {
 impl PartitionQueue for Queue {
     fn take(&self, max: usize, into: &mut Vec<Record>) -> usize {
         let mut state = self.cluster.state();
-        let State { logs, assigned, taken, takes, .. } = &mut *state;
+        let State { logs, assigned, taken, takes, take_panics, .. } = &mut *state;
         *takes += 1;
+        assert!(!*take_panics, "asked to panic");
         let Some(cursor) = assigned.get_mut(&self.partition).filter(|c| c.epoch == self.epoch)
         else {
             return 0;

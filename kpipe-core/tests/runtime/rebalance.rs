@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kpipe_core::source::Event;
+use kpipe_core::source::{Event, SourceError};
 use kpipe_core::{Consumer, Context, Failure, Ordering, Record, TopicPartition};
 
 use crate::memory::Cluster;
@@ -252,5 +252,95 @@ async fn a_partition_of_an_unknown_topic_leaves_nothing_behind() {
     cluster.assign("t", [0]);
     settle().await;
     assert_eq!((running.stats().in_flight, probe.running()), (16, 16));
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_is_assigned_twice_starts_a_new_epoch_after_the_old_one() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    for _ in 0..3 {
+        cluster.produce("t", 0, Some("k"), "gate");
+    }
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    cluster.assign("t", [0]);
+    settle().await;
+    assert_eq!(probe.running(), 1, "the old epoch's attempt still runs");
+    probe.open_gate();
+    pass(10).await;
+    probe.assert_alone_by(|partition, _| partition);
+    let stats = running.stats();
+    assert_eq!((stats.received, stats.passed, stats.abandoned), (6, 3, 3));
+    assert_eq!((stats.held, stats.in_flight, stats.bytes_held), (0, 0, 0));
+    assert_eq!(cluster.committed("t", 0), Some(3));
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_is_named_twice_in_a_revoke_counts_once() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    cluster.produce("t", 0, None, "x");
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    cluster.revoke("t", [0, 0]);
+    settle().await;
+    let stats = running.stats();
+    assert_eq!((stats.received, stats.passed, stats.abandoned), (1, 1, 0));
+    assert_eq!((stats.held, stats.in_flight), (0, 0));
+    drop(running);
+}
+
+/// G11: it does not lie there until the next rebalance.
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_fails_to_start_is_tried_again() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    cluster.produce("t", 0, None, "x");
+    cluster.produce("t", 1, None, "x");
+    cluster.fail_assigns("t", 0, 2);
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0, 1]);
+    pass(14).await;
+    assert_eq!(probe.begun(), [(1, 0)], "after 5 s it failed again");
+    pass(2).await;
+    assert_eq!(probe.begun(), [(1, 0), (0, 0)]);
+    assert_eq!(running.stats().client_errors, 2, "and each failure shows");
+    drop(running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_failed_and_was_taken_away_is_left_alone() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    cluster.produce("t", 0, None, "x");
+    cluster.fail_assigns("t", 0, 1);
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0]);
+    pass(1).await;
+    cluster.revoke("t", [0]);
+    pass(60).await;
+    assert_eq!(probe.begun(), []);
+    drop(running);
+}
+
+/// A hole in the log that is repaired, for one: what runs is drained and committed, and then the
+/// partition starts over from there.
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_fails_while_it_runs_starts_over_where_it_was() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    for _ in 0..5 {
+        cluster.produce("t", 0, None, "x");
+    }
+    let running =
+        start(consumer(&probe).commit_interval(Duration::from_secs(3_600)), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    let error = SourceError { message: "a hole".to_owned(), fatal: false };
+    cluster.send(Event::Failed(TopicPartition::new("t", 0), error));
+    pass(6).await;
+    cluster.produce("t", 0, None, "x");
+    settle().await;
+    assert_eq!(probe.offsets(), [0, 1, 2, 3, 4, 5], "none twice");
+    assert_eq!(cluster.released().len(), 1, "it did start over");
     drop(running);
 }
