@@ -106,7 +106,7 @@ where
             // A lane of handlers that are ready at once must not keep its worker from other tasks.
             coop::consume_budget().await;
             deadline = deadline_from(&guard.run.epoch, guard.run.epoch.clock.now());
-            guard.run.epoch.tell_began(next.item.offset());
+            guard.run.epoch.tell_began(next.item.offset(), deadline);
             slot.as_mut().set(Some(make(guard.run.clone(), next.item, 1, deadline)));
         }
     }

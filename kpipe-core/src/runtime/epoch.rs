@@ -157,8 +157,8 @@ impl Epoch {
     }
 
     #[inline]
-    pub(super) fn tell_began(&self, offset: i64) {
-        self.tell(TraceEvent::Began { offset, attempt: 1 });
+    pub(super) fn tell_began(&self, offset: i64, deadline: Option<Instant>) {
+        self.tell(TraceEvent::Began { offset, attempt: 1, deadline });
     }
 }
 

@@ -266,7 +266,7 @@ where
         let ticket = Ticket::of(&next);
         let epoch = &self.run.epoch;
         let deadline = deadline_from(epoch, epoch.clock.now());
-        epoch.tell_began(ticket.offset);
+        epoch.tell_began(ticket.offset, deadline);
         slot.as_mut().set(Some((self.make)(self.run.clone(), next.item, 1, deadline)));
         self.spawn(Pended { slot, ticket });
     }
@@ -289,12 +289,12 @@ where
             record
         };
         let ticket = Ticket::of(&record);
-        self.run.epoch.tell_began(ticket.offset);
+        let epoch = &self.run.epoch;
+        let deadline = deadline_from(epoch, epoch.clock.at(self.pace.last_reading()));
+        epoch.tell_began(ticket.offset, deadline);
         if !self.unkeyed.is_empty() && self.fail_unkeyed(ticket) {
             return Ok(());
         }
-        let epoch = &self.run.epoch;
-        let deadline = deadline_from(epoch, epoch.clock.at(self.pace.last_reading()));
         let future = (self.make)(self.run.clone(), record.item, 1, deadline);
         self.slot.as_mut().set(Some(future));
         if inline {

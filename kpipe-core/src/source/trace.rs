@@ -1,5 +1,7 @@
 //! What the runtime does with each record, told as it happens.
 
+use tokio::time::Instant;
+
 use crate::record::TopicPartition;
 
 /// A witness that a source brings along, for a test kit that checks what happened. It is called where
@@ -36,6 +38,8 @@ pub enum TraceEvent<'a> {
         offset: i64,
         /// Which attempt in this assignment, from 1.
         attempt: u32,
+        /// When it is ended if it has not ended by itself.
+        deadline: Option<Instant>,
     },
     /// An attempt failed, before the policy decides what becomes of its record.
     Failed {
