@@ -271,6 +271,27 @@ impl Consumer {
         self
     }
 
+    /// The group's id.
+    ///
+    /// ```
+    /// # use kpipe_core::Consumer;
+    /// assert_eq!(Consumer::new("billing").group_id(), "billing");
+    /// ```
+    pub fn group_id(&self) -> &str {
+        &self.settings.group_id
+    }
+
+    /// The topics, in the order in which they were given.
+    ///
+    /// ```
+    /// # use kpipe_core::{Consumer, Record};
+    /// let consumer = Consumer::new("billing").topic("payments", |_: Record| async { Ok(()) });
+    /// assert!(consumer.topics().eq(["payments"]));
+    /// ```
+    pub fn topics(&self) -> impl Iterator<Item = &str> {
+        self.topics.iter().map(|topic| &*topic.name)
+    }
+
     /// Connects, joins the group and starts to consume. Handlers run on the tokio runtime that
     /// this is awaited in.
     ///

@@ -31,6 +31,11 @@ impl Clock {
         Self(time)
     }
 
+    /// Whether a source moves it.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.0.is_some()
+    }
+
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         match &self.0 {
