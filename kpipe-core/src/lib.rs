@@ -17,6 +17,8 @@ mod loom_support;
 #[cfg(not(loom))]
 mod observe;
 mod partition;
+#[cfg(all(test, not(loom)))]
+mod property;
 #[cfg(any(feature = "kafka", loom, test))]
 mod reclaim;
 mod record;

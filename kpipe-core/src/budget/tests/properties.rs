@@ -1,8 +1,10 @@
-use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::property::{cases, sequences};
 
+/// The most shares at a time: more than an eighth of the slots.
+const MEMBERS: usize = 12;
 /// The most that one batch weighs.
 const BATCH: u64 = 60;
 const LIMITS: Limits = Limits { in_flight: 12, held: 64, bytes: 200 };
@@ -39,7 +41,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let at = || 0..8_usize;
+    let at = || 0..MEMBERS;
     // Small wishes leave something for the next waiter, large ones nothing.
     let want = || prop_oneof![1..4_u64, 1..40_u64];
     prop_oneof![
@@ -86,7 +88,8 @@ impl Run {
     fn step(&mut self, op: &Op) {
         let Self { budget, members } = self;
         match *op {
-            Op::Join => members.push(Member::new(member(budget))),
+            Op::Join if members.len() < MEMBERS => members.push(Member::new(member(budget))),
+            Op::Join => {}
             Op::Leave { at } => {
                 if let Some(member) = pick(members, at, |member| !member.left) {
                     member.left = true;
@@ -208,11 +211,11 @@ fn pick(members: &mut [Member], at: usize, fits: impl Fn(&Member) -> bool) -> Op
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(cases())]
 
     /// Whoever comes, takes, gives back and goes: nothing is over its limit, nothing is forgotten.
     #[test]
-    fn limits_hold_and_no_waiter_is_forgotten(ops in vec(op(), 1..200)) {
+    fn limits_hold_and_no_waiter_is_forgotten(ops in sequences(op)) {
         let budget = Budget::new(LIMITS);
         let mut run = Run { budget, members: Vec::new() };
         for op in &ops {

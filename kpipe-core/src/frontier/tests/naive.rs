@@ -15,8 +15,12 @@ impl Naive {
         self.offsets.len() as u64
     }
 
-    pub(super) fn is_unfinished(&self, seq: u64) -> bool {
-        self.unfinished.contains(&seq)
+    /// The first of the longest run of unfinished records from the first one at or above `from` on,
+    /// and how many they are.
+    pub(super) fn unfinished_from(&self, from: u64) -> Option<(u64, u64)> {
+        let first = *self.unfinished.range(from..).next()?;
+        let run = self.unfinished.range(first..).zip(first..).take_while(|(seq, at)| *seq == at);
+        Some((first, run.count() as u64))
     }
 
     pub(super) fn head(&self) -> u64 {
@@ -93,18 +97,10 @@ impl Tracker for Naive {
     }
 
     fn runs(&self) -> Vec<(i64, i64)> {
-        let mut runs = Vec::new();
-        let mut grows = false;
-        for seq in self.head()..self.end() {
-            let offset = self.offset(seq);
-            let finished = !self.unfinished.contains(&seq);
-            match runs.last_mut() {
-                Some((_, end)) if finished && grows => *end = offset + 1,
-                _ if finished => runs.push((offset, offset + 1)),
-                _ => {}
-            }
-            grows = finished;
-        }
-        runs
+        // Between each unfinished record and the next one, or the end, all are finished.
+        let next = self.unfinished.iter().skip(1).copied().chain([self.end()]);
+        let between = self.unfinished.iter().map(|seq| seq + 1).zip(next);
+        let finished = between.filter(|(first, end)| first < end);
+        finished.map(|(first, end)| (self.offset(first), self.offset(end - 1) + 1)).collect()
     }
 }

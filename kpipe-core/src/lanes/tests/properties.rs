@@ -2,6 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Dispatcher, LaneKey, Lanes, Naive, lane};
+use crate::property::{cases, sequences};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -27,7 +28,7 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let key = prop_oneof![3 => 0..4_u64, 1 => 0..3_000_u64];
-    let many = || (0..500_u64, 1..3_000_u64);
+    let many = || (0..500_u64, prop_oneof![9 => 1..100_u64, 1 => 1..3_000_u64]);
     prop_oneof![
         20 => key.clone().prop_map(|key| Op::Arrive { key }),
         20 => key.prop_map(|key| Op::Finish { key }),
@@ -96,11 +97,11 @@ impl Both {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases())]
 
     /// Whatever comes and ends in whatever order, the lanes answer as their definition does.
     #[test]
-    fn agree_with_the_model(ops in vec(op(), 1..120)) {
+    fn agree_with_the_model(ops in sequences(op)) {
         let mut both = Both { fast: Lanes::new(), naive: Naive::new(), arrived: 0 };
         for op in ops {
             both.run(op);

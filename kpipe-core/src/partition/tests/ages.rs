@@ -1,6 +1,3 @@
-use proptest::collection::vec;
-use proptest::prelude::*;
-
 use super::super::ages::{Ages, MOST, STEP};
 use super::*;
 
@@ -53,37 +50,45 @@ fn behind_a_stuck_record_ages_get_coarser_and_memory_stays() {
     assert_eq!(latest, STEP * 99_999, "the newest is exact");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+mod properties {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
-    /// Whatever comes when, and however much is stuck: no record is younger than it is, those that
-    /// came later are not older, and without coarsening each age is right to within a step.
-    #[test]
-    fn ages_are_upper_bounds_in_order(
-        batches in vec((1..20_u64, 0..30_u64, 0..3_u64), 1..2_000),
-        stuck in any::<bool>(),
-    ) {
-        let mut ages = Ages::default();
-        let mut came: Vec<Duration> = Vec::new();
-        let (mut now, mut oldest, mut coarse) = (Duration::ZERO, 0, false);
-        for (count, pause, finished) in batches {
-            now += Duration::from_millis(pause);
-            let first = came.len() as u64;
-            coarse |= ages.len() == MOST;
-            ages.note(seq(first), now, Some(seq(oldest)));
-            prop_assert!(ages.len() <= MOST);
-            came.extend(std::iter::repeat_n(now, count as usize));
-            if !stuck {
-                oldest = (oldest + finished * count).min(came.len() as u64 - 1);
+    use super::*;
+    use crate::property::{LONGEST, cases};
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        /// Whatever comes when, and however much is stuck: no record is younger than it is, those that
+        /// came later are not older, and without coarsening each age is right to within a step.
+        #[test]
+        fn ages_are_upper_bounds_in_order(
+            batches in vec((1..20_u64, 0..30_u64, 0..3_u64), 1..=LONGEST),
+            stuck in any::<bool>(),
+        ) {
+            let mut ages = Ages::default();
+            let mut came: Vec<Duration> = Vec::new();
+            let (mut now, mut oldest, mut coarse) = (Duration::ZERO, 0, false);
+            for (count, pause, finished) in batches {
+                now += Duration::from_millis(pause);
+                let first = came.len() as u64;
+                coarse |= ages.len() == MOST;
+                ages.note(seq(first), now, Some(seq(oldest)));
+                prop_assert!(ages.len() <= MOST);
+                came.extend(std::iter::repeat_n(now, count as usize));
+                if !stuck {
+                    oldest = (oldest + finished * count).min(came.len() as u64 - 1);
+                }
             }
-        }
-        let mut before = Duration::ZERO;
-        for number in oldest..came.len() as u64 {
-            let at = ages.of(seq(number)).expect("in hand");
-            let came = came[number as usize];
-            prop_assert!(before <= at && at <= came, "{} ms of {} ms", at.as_millis(), came.as_millis());
-            prop_assert!(coarse || came - at < STEP);
-            before = at;
+            let mut before = Duration::ZERO;
+            for number in oldest..came.len() as u64 {
+                let at = ages.of(seq(number)).expect("in hand");
+                let came = came[number as usize];
+                prop_assert!(before <= at && at <= came, "{} ms of {} ms", at.as_millis(), came.as_millis());
+                prop_assert!(coarse || came - at < STEP);
+                before = at;
+            }
         }
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Naive {
     committed: Option<i64>,
     /// The running lanes, each with the records that wait in it.
     lanes: HashMap<LaneKey, VecDeque<usize>>,
+    /// Successors that were left to the intake.
+    ready: VecDeque<usize>,
     first_held: Option<i64>,
 }
 
@@ -53,6 +55,7 @@ impl Naive {
             abandoned: 0,
             committed,
             lanes: HashMap::new(),
+            ready: VecDeque::new(),
             first_held: None,
         }
     }
@@ -132,6 +135,25 @@ impl Naive {
         (next.map(|next| self.records[next].offset), false)
     }
 
+    /// Leaves a successor to the intake; false if it is given up.
+    pub(super) fn leave(&mut self, offset: i64) -> bool {
+        let at = self.at(offset);
+        if self.phase != Phase::Running {
+            self.records[at].state = State::GivenUp;
+            return false;
+        }
+        self.ready.push_back(at);
+        true
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(super) fn take_ready(&mut self) -> Option<i64> {
+        self.ready.pop_front().map(|at| self.records[at].offset)
+    }
+
     pub(super) fn abandon(&mut self, offset: i64) {
         let at = self.at(offset);
         self.records[at].state = State::GivenUp;
@@ -142,7 +164,8 @@ impl Naive {
         if self.phase == Phase::Running {
             self.phase = Phase::Draining;
         }
-        let waiting: Vec<_> = self.lanes.values_mut().flat_map(|queue| queue.drain(..)).collect();
+        let parked = self.lanes.values_mut().flat_map(|queue| queue.drain(..));
+        let waiting: Vec<_> = parked.chain(self.ready.drain(..)).collect();
         for at in &waiting {
             self.records[*at].state = State::GivenUp;
         }
@@ -228,7 +251,7 @@ impl Naive {
     }
 
     fn at(&self, offset: i64) -> usize {
-        self.records.iter().position(|entry| entry.offset == offset).expect("admitted")
+        self.records.binary_search_by_key(&offset, |entry| entry.offset).expect("admitted")
     }
 }
 

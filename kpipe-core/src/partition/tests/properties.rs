@@ -6,6 +6,7 @@ use proptest::sample::Index;
 
 use super::naive::{Naive, Phase};
 use super::*;
+use crate::property::{cases, sequences};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -13,8 +14,12 @@ enum Op {
     Admit(Vec<(i64, Option<u64>)>),
     /// The intake begins its next record.
     Begin(Begin),
-    /// A record task ends.
-    End(Index, End),
+    /// A record task ends; whether its successor gets its slot.
+    End(Index, End, bool),
+    /// A successor without a slot is left to the intake.
+    Leave,
+    /// The intake starts a successor that was left to it.
+    TakeReady,
     /// The intake begins this many records and all are ready at their first poll.
     PassRun(usize),
     /// The intake ends.
@@ -38,34 +43,61 @@ enum Begin {
     Ends(End),
 }
 
-fn end() -> impl Strategy<Value = End> {
+/// What goes on in an epoch.
+#[derive(Clone, Copy)]
+enum Mix {
+    /// Everything at any time: an epoch of a few records.
+    Eventful,
+    /// Nothing that ends the epoch, and hardly anything that holds its frontier for good.
+    Long,
+}
+
+fn end(mix: Mix) -> impl Strategy<Value = End> {
+    let finished = match mix {
+        Mix::Eventful => 1,
+        Mix::Long => 100,
+    };
     prop_oneof![
-        8 => Just(End::Passed),
-        2 => Just(End::Dropped),
+        8 * finished => Just(End::Passed),
+        2 * finished => Just(End::Dropped),
         1 => Just(End::Held("refused".into())),
         1 => Just(End::Abandoned),
     ]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op(mix: Mix) -> BoxedStrategy<Op> {
     let gap = prop_oneof![8 => Just(0), 2 => 1..4_i64, 1 => Just(1_000_000_000), 1 => -3..0_i64];
     let lane = proptest::option::weighted(0.7, 0..3_u64);
+    let at_once = match mix {
+        Mix::Eventful => prop_oneof![Just(End::Dropped), Just(End::Held("refused".into()))].boxed(),
+        Mix::Long => Just(End::Dropped).boxed(),
+    };
     let begin = prop_oneof![
         4 => Just(Begin::AsTask),
         2 => Just(Begin::Pends),
-        3 => prop_oneof![Just(End::Dropped), Just(End::Held("refused".into()))].prop_map(Begin::Ends),
+        3 => at_once.prop_map(Begin::Ends),
     ];
-    prop_oneof![
+    let goes_on = prop_oneof![
         25 => vec((gap, lane), 1..6).prop_map(Op::Admit),
-        20 => begin.prop_map(Op::Begin),
-        25 => (any::<Index>(), end()).prop_map(|(at, end)| Op::End(at, end)),
+        30 => begin.prop_map(Op::Begin),
+        25 => (any::<Index>(), end(mix), proptest::bool::weighted(0.8))
+            .prop_map(|(at, end, slot)| Op::End(at, end, slot)),
         8 => (1..5_usize).prop_map(Op::PassRun),
+        8 => Just(Op::Leave),
+        6 => Just(Op::TakeReady),
         3 => Just(Op::Draw),
         4 => (0..3_i64).prop_map(|back| Op::Acknowledge { back }),
-        1 => Just(Op::GiveUp),
-        1 => Just(Op::BeginDrain),
-        1 => Just(Op::Close),
-    ]
+    ];
+    match mix {
+        Mix::Long => goes_on.boxed(),
+        Mix::Eventful => prop_oneof![
+            100 => goes_on,
+            1 => Just(Op::GiveUp),
+            1 => Just(Op::BeginDrain),
+            1 => Just(Op::Close),
+        ]
+        .boxed(),
+    }
 }
 
 /// The partition and its model under one shell.
@@ -74,9 +106,13 @@ struct Run {
     naive: Naive,
     runnable: VecDeque<Runnable<i64>>,
     tasks: Vec<Runnable<i64>>,
+    /// Successors whose slot went to another partition, before their intake has them.
+    slotless: Vec<Runnable<i64>>,
     /// The last offset that ran in each lane (G2).
     last: HashMap<LaneKey, i64>,
     window_full: bool,
+    /// A successor was left to the intake, which is to be told.
+    left: bool,
     now: u64,
 }
 
@@ -87,8 +123,10 @@ impl Run {
             naive: Naive::new(start, committed, window),
             runnable: VecDeque::new(),
             tasks: Vec::new(),
+            slotless: Vec::new(),
             last: HashMap::new(),
             window_full: false,
+            left: false,
             now: 0,
         }
     }
@@ -98,12 +136,14 @@ impl Run {
         match op {
             Op::Admit(batch) => self.admit(batch),
             Op::Begin(begin) => self.begin(begin),
-            Op::End(at, end) => {
+            Op::End(at, end, slot) => {
                 if !self.tasks.is_empty() {
                     let record = self.tasks.swap_remove(at.index(self.tasks.len()));
-                    self.finish(record, end);
+                    self.finish(record, end, *slot);
                 }
             }
+            Op::Leave => self.leave(),
+            Op::TakeReady => self.take_ready(),
             Op::PassRun(count) => self.pass_run(*count),
             Op::GiveUp => self.give_up(),
             Op::Draw => {
@@ -194,19 +234,40 @@ impl Run {
             Begin::AsTask | Begin::Pends => self.tasks.push(record),
             Begin::Ends(end) => {
                 record.lane = None;
-                self.finish(record, end);
+                self.finish(record, end, true);
             }
         }
     }
 
-    fn finish(&mut self, record: Runnable<i64>, end: &End) {
+    fn finish(&mut self, record: Runnable<i64>, end: &End, slot: bool) {
         let finished = self.epoch.finish(&record, end.clone());
         let (next, stays) = self.naive.finish(record.item, record.lane, end);
         assert_eq!(finished.stays, stays);
         assert_eq!(finished.next.as_ref().map(|record| record.item), next);
-        if let Some(next) = finished.next {
+        let Some(next) = finished.next else { return };
+        if slot {
             self.note_order(&next);
             self.tasks.push(next);
+        } else {
+            self.slotless.push(next);
+        }
+    }
+
+    fn leave(&mut self) {
+        let Some(record) = self.slotless.pop() else { return };
+        let offset = record.item;
+        let given_up = self.epoch.partition.wait_for_slot(record);
+        let left = self.naive.leave(offset);
+        assert_eq!(given_up, (!left).then_some(offset));
+        self.left = left;
+    }
+
+    fn take_ready(&mut self) {
+        let record = self.epoch.partition.take_ready();
+        assert_eq!(record.as_ref().map(|record| record.item), self.naive.take_ready());
+        if let Some(record) = record {
+            self.note_order(&record);
+            self.tasks.push(record);
         }
     }
 
@@ -258,9 +319,10 @@ impl Run {
         let opened = self.window_full && self.naive.draw() == Draw::Yes;
         let room = raised(&self.epoch.intake).contains(Reasons::ROOM);
         if self.naive.phase() == Phase::Running {
-            assert_eq!(room, opened);
+            assert_eq!(room, opened || self.left);
         }
-        self.window_full &= !room;
+        self.window_full &= !opened;
+        self.left = false;
     }
 
     fn compare(&self) {
@@ -274,14 +336,21 @@ impl Run {
         assert_eq!(view.oldest.is_some(), naive.frontier() < naive.next_expected());
         assert_eq!(epoch.partition.to_commit(), naive.to_commit());
         assert_eq!(epoch.partition.is_idle(), naive.active() == 0);
+        assert_eq!(epoch.partition.has_ready(), naive.has_ready());
     }
 
-    /// G8: everything that runs ends, the intake ends, the epoch closes.
-    fn come_to_rest(&mut self, end: &End) {
+    /// G8: everything that runs ends, the intake ends, the epoch closes: after that, or before.
+    fn come_to_rest(&mut self, end: &Op, closes_first: bool) {
         self.step(&Op::BeginDrain);
+        if closes_first {
+            self.step(&Op::Close);
+        }
         self.step(&Op::GiveUp);
-        while let Some(record) = self.tasks.pop() {
-            self.finish(record, end);
+        while !self.slotless.is_empty() {
+            self.step(&Op::Leave);
+        }
+        while !self.tasks.is_empty() {
+            self.step(end);
         }
         self.step(&Op::Close);
         assert!(self.epoch.partition.is_idle());
@@ -290,7 +359,7 @@ impl Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(cases())]
 
     /// Whatever happens in whatever order, the partition answers as its definition does, keeps the
     /// order of each lane (G2), tells whoever waits, and accounts for every record (G8).
@@ -299,14 +368,15 @@ proptest! {
         start in 0..100_i64,
         fresh in any::<bool>(),
         window in prop_oneof![1..6_u64, Just(1_000)],
-        ops in vec(op(), 1..120),
-        end in end(),
+        ops in prop_oneof![vec(op(Mix::Eventful), 1..120), sequences(|| op(Mix::Long))],
+        end in (any::<Index>(), end(Mix::Eventful)).prop_map(|(at, end)| Op::End(at, end, true)),
+        closes_first in any::<bool>(),
     ) {
         let mut run = Run::new(start, fresh.then_some(start), window);
         run.compare();
         for op in &ops {
             run.step(op);
         }
-        run.come_to_rest(&end);
+        run.come_to_rest(&end, closes_first);
     }
 }
