@@ -147,6 +147,49 @@ fn one_release_of_many_slots_reaches_every_waiter_in_turn() {
     }
 }
 
+/// Only its own guarantee is free, which the first in line may not have.
+#[test]
+fn a_slot_that_only_the_second_in_line_may_take_wakes_the_second() {
+    let budget = Budget::new(LIMITS);
+    let (busy, busy_signal) = member(&budget);
+    let (quiet, quiet_signal) = member(&budget);
+    assert_eq!(budget.acquire_slots(busy, 100), 31);
+    assert_eq!(budget.acquire_slots(busy, 1), 0);
+    assert_eq!(budget.acquire_slots(quiet, 1), 1);
+    assert_eq!(budget.acquire_slots(quiet, 1), 0);
+    budget.release_slots(quiet, 1);
+    assert!(!woken(&busy_signal) && woken(&quiet_signal));
+}
+
+/// One that asks again for less is served without a wake-up, and does not take the next one.
+#[test]
+fn who_is_served_between_two_wake_ups_is_in_line_no_more() {
+    let budget = Budget::new(LIMITS);
+    let (first, first_signal) = member(&budget);
+    let (second, second_signal) = member(&budget);
+    assert_eq!(budget.acquire_held(first, 128), 56);
+    assert_eq!(budget.acquire_held(first, 128), 0);
+    assert_eq!(budget.acquire_held(second, 128), 8);
+    assert_eq!(budget.acquire_held(second, 128), 0);
+    budget.release_held(first, 1, 0);
+    assert!(!woken(&first_signal) && !woken(&second_signal), "one is not worth it");
+    assert_eq!(budget.acquire_held(first, 1), 1);
+    budget.release_held(first, 56, 0);
+    assert!(!woken(&first_signal) && woken(&second_signal));
+}
+
+/// C13: a share that left is guaranteed nothing, and what it was guaranteed is divided anew.
+#[test]
+fn the_guarantee_of_a_share_that_left_goes_to_the_others() {
+    let budget = Budget::new(Limits { in_flight: 160, ..LIMITS });
+    let (busy, _) = member(&budget);
+    let _quiet = member(&budget);
+    let (leaver, _) = member(&budget);
+    assert_eq!(budget.acquire_slots(leaver, 1), 1);
+    budget.leave(leaver);
+    assert_eq!(budget.acquire_slots(busy, 200), 154, "one runs still, five are the quiet one's");
+}
+
 /// C13: whatever comes and goes, at rest nothing is in use and the shares' places are reused.
 #[test]
 fn a_hundred_shares_that_left_with_work_in_flight_leave_nothing_behind() {
@@ -188,4 +231,47 @@ fn a_slot_is_handed_over_unless_a_waiter_is_short_and_the_owner_is_not() {
     assert_eq!(budget.acquire_slots(other, 1), 0);
     assert!(budget.hand_over(busy, 0), "two each are fair");
     assert_eq!(budget.usage().slots, 4);
+}
+
+#[test]
+fn a_slot_is_kept_by_an_owner_that_has_its_part_and_no_more() {
+    let budget = Budget::new(Limits { in_flight: 4, held: 64, bytes: 64 });
+    let (hog, _) = member(&budget);
+    let (owner, _) = member(&budget);
+    let (waiter, signal) = member(&budget);
+    assert_eq!(budget.acquire_slots(owner, 1), 1);
+    assert_eq!(budget.acquire_held(owner, 2), 2);
+    assert_eq!(budget.acquire_slots(hog, 3), 3);
+    assert_eq!(budget.acquire_slots(waiter, 1), 0);
+    assert!(budget.hand_over(owner, 0));
+    assert!(!woken(&signal));
+}
+
+#[test]
+fn a_slot_is_kept_from_a_waiter_that_has_its_part() {
+    let budget = Budget::new(Limits { in_flight: 6, held: 64, bytes: 64 });
+    let (owner, _) = member(&budget);
+    let (waiter, signal) = member(&budget);
+    let _quiet = member(&budget);
+    assert_eq!(budget.acquire_slots(owner, 4), 4);
+    assert_eq!(budget.acquire_held(owner, 2), 2);
+    assert_eq!(budget.acquire_slots(waiter, 2), 2);
+    assert_eq!(budget.acquire_slots(waiter, 1), 0);
+    assert!(budget.hand_over(owner, 0));
+    assert!(!woken(&signal));
+}
+
+/// The slot would go to the guarantees of shares that came since, and the waiter could not take it.
+#[test]
+fn a_slot_is_kept_from_a_waiter_that_may_not_take_it() {
+    let budget = Budget::new(LIMITS);
+    let (owner, _) = member(&budget);
+    let (waiter, signal) = member(&budget);
+    assert_eq!(budget.acquire_slots(owner, 31), 31);
+    assert_eq!(budget.acquire_held(owner, 2), 2);
+    assert_eq!(budget.acquire_slots(waiter, 2), 1);
+    let _quiet = [member(&budget), member(&budget)];
+    assert_eq!(budget.acquire_slots(waiter, 1), 0);
+    assert!(budget.hand_over(owner, 0));
+    assert!(!woken(&signal));
 }

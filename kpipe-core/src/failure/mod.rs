@@ -133,6 +133,14 @@ mod tests {
     }
 
     #[test]
+    fn debug_shows_the_kind_and_the_error() {
+        let failure = Failure::deadline(Duration::from_secs(7));
+        assert_eq!(failure.kind(), FailureKind::Deadline);
+        let shown = format!("{failure:?}");
+        assert!(shown.contains("Deadline") && shown.contains("7s"), "{shown}");
+    }
+
+    #[test]
     fn a_panic_keeps_its_text() {
         for (payload, text) in [
             (Box::new("plain") as Box<dyn Any + Send>, "panicked: plain"),

@@ -425,8 +425,9 @@ impl<T> State<T> {
             End::Held(error) => {
                 self.held += 1;
                 if self.first_held.is_none() {
-                    let offset = self.frontier.offset_of(seq).unwrap_or(-1);
-                    self.first_held = Some(HeldRecord { offset, error: error.clone() });
+                    let offset = self.frontier.offset_of(seq);
+                    self.first_held =
+                        offset.map(|offset| HeldRecord { offset, error: error.clone() });
                 }
                 return false;
             }

@@ -3,6 +3,8 @@
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::task::{Context, Poll, Waker};
 

@@ -161,4 +161,10 @@ mod bugs_of_the_caller {
         assert_eq!(lanes.finish(lane(1)), None);
         assert_eq!(lanes.busy(), 0);
     }
+
+    #[test]
+    #[should_panic = "each is one u64"]
+    fn what_is_no_lane_key_is_not_hashed() {
+        std::hash::Hasher::write(&mut crate::lanes::Identity::default(), b"bytes");
+    }
 }

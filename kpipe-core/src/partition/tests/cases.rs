@@ -181,6 +181,18 @@ fn a_full_window_stops_drawing_until_the_frontier_moves() {
     assert_eq!(raised(&epoch.intake), Reasons::default(), "nobody waits");
 }
 
+#[test]
+fn a_frontier_that_moves_behind_a_window_that_stays_full_wakes_nobody() {
+    let epoch = Epoch::new(0, Some(0), 2);
+    let runnable = epoch.admit(0..4);
+    epoch.partition.finish_run(runnable[2].seq, 2);
+    assert_eq!(epoch.partition.draw(), Draw::WindowFull);
+    epoch.finish(&runnable[0], End::Passed);
+    assert_eq!(raised(&epoch.intake), Reasons::default());
+    epoch.finish(&runnable[1], End::Passed);
+    assert_eq!(raised(&epoch.intake), Reasons::ROOM);
+}
+
 /// C7 and C9: clean is what the broker acknowledged, and an older answer changes nothing.
 #[test]
 fn c7_a_partition_is_clean_when_its_newest_offset_is_acknowledged() {
@@ -212,4 +224,16 @@ fn the_oldest_unfinished_record_has_the_age_of_its_batch() {
     assert_eq!(oldest(&epoch), Some(2_000));
     epoch.finish(&second[0], End::Passed);
     assert_eq!(oldest(&epoch), None);
+}
+
+/// G8 over several epochs: each count goes to its own.
+#[test]
+fn the_counts_of_epochs_add_up() {
+    let one = Counts { received: 31, passed: 1, dropped: 2, abandoned: 4, duplicates: 24 };
+    let mut sum = one;
+    sum += one;
+    sum += Counts { duplicates: 1, received: 1, ..Counts::default() };
+    let Counts { received, passed, dropped, abandoned, duplicates } = sum;
+    assert_eq!([received, passed, dropped, abandoned, duplicates], [63, 2, 4, 8, 49]);
+    assert_accounted(sum);
 }
