@@ -155,6 +155,9 @@ impl State {
         for id in 0..self.members.len() {
             self.fill_all(id);
         }
+        if self.outages.broker_until(self.now).is_none() {
+            self.write_parked();
+        }
     }
 
     /// A member's client ends.

@@ -87,6 +87,8 @@ struct Write {
     topic: String,
     record: TestRecord,
     reply: oneshot::Sender<Delivery>,
+    /// Whether it only waits for the broker to come back.
+    parked: bool,
     /// When the producer gives it up.
     until: Instant,
 }
@@ -164,9 +166,9 @@ impl Broker {
         match fault {
             SendFault::None => match away {
                 None => ready(state.write(topic, &record)).boxed(),
-                Some(back) => self.send_later(&mut state, back, topic, record),
+                Some(back) => self.send_later(&mut state, back, true, topic, record),
             },
-            SendFault::Late(by) => self.send_later(&mut state, now + by, topic, record),
+            SendFault::Late(by) => self.send_later(&mut state, now + by, false, topic, record),
             SendFault::Refuse(kind) => {
                 ready(state.refuse_send(topic, kind, "scripted".to_owned())).boxed()
             }
@@ -203,6 +205,7 @@ impl Broker {
         &self,
         state: &mut State,
         at: Instant,
+        parked: bool,
         topic: &str,
         record: TestRecord,
     ) -> BoxFuture<'static, Delivery> {
@@ -210,7 +213,7 @@ impl Broker {
         let until = state.now + state.settings.delivery_timeout;
         state.writes.made += 1;
         let number = state.writes.made;
-        let write = Write { topic: topic.to_owned(), record, reply, until };
+        let write = Write { topic: topic.to_owned(), record, reply, parked, until };
         state.writes.under_way.insert(number, write);
         state.at(at.min(until), Timer::Write(number));
         let broker = self.clone();
@@ -223,8 +226,16 @@ impl Broker {
 }
 
 impl State {
+    /// Writes what waited for the broker.
+    pub(super) fn write_parked(&mut self) {
+        let parked = self.writes.under_way.iter().filter(|(_, write)| write.parked);
+        for number in parked.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.write_arrives(number);
+        }
+    }
+
     pub(super) fn write_arrives(&mut self, number: u64) {
-        let Some(write) = self.writes.under_way.remove(&number) else { return };
+        let Some(mut write) = self.writes.under_way.remove(&number) else { return };
         let delivery = if self.now >= write.until {
             self.refuse_send(
                 &write.topic,
@@ -233,6 +244,7 @@ impl State {
             )
         } else if let Some(back) = self.outages.broker_until(self.now) {
             let at = back.min(write.until);
+            write.parked = true;
             self.writes.under_way.insert(number, write);
             self.at(at, Timer::Write(number));
             return;
