@@ -161,6 +161,23 @@ fn a_slot_that_only_the_second_in_line_may_take_wakes_the_second() {
     assert!(!woken(&busy_signal) && woken(&quiet_signal));
 }
 
+/// One that asks on its own is served before the one that was woken, and passes the wake-up on.
+#[test]
+fn who_takes_a_slot_without_being_woken_is_in_line_no_more() {
+    let budget = Budget::new(Limits { in_flight: 3, held: 8, bytes: 8 });
+    let (holder, _) = member(&budget);
+    let waiters: Vec<_> = (0..3).map(|_| member(&budget)).collect();
+    assert_eq!(budget.acquire_slots(holder, 3), 3);
+    for (waiter, _) in &waiters {
+        assert_eq!(budget.acquire_slots(*waiter, 1), 0);
+    }
+    budget.release_slots(holder, 2);
+    let woken_now = || waiters.iter().map(|(_, signal)| woken(signal)).collect::<Vec<_>>();
+    assert_eq!(woken_now(), [true, false, false]);
+    assert_eq!(budget.acquire_slots(waiters[1].0, 1), 1);
+    assert_eq!(woken_now(), [false, false, true]);
+}
+
 /// One that asks again for less is served without a wake-up, and does not take the next one.
 #[test]
 fn who_is_served_between_two_wake_ups_is_in_line_no_more() {
