@@ -27,18 +27,6 @@ impl Seed {
         // 53 bits: as many as a float holds.
         ((self.next_u64() >> 11) as f64) < probability * (1_u64 << 53) as f64
     }
-
-    /// One of them; `None` of none.
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        from.get(self.below(from.len() as u64) as usize)
-    }
-
-    /// Puts them in another order.
-    pub(crate) fn shuffle<T>(&mut self, all: &mut [T]) {
-        for last in (1..all.len()).rev() {
-            all.swap(last, self.below(last as u64 + 1) as usize);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -51,14 +39,6 @@ mod tests {
         let mut seed = Seed::new(0);
         assert_eq!(seed.next_u64(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(seed.next_u64(), 0x6e78_9e6a_a1b9_65f4);
-        let draw = |seed| {
-            let mut seed = Seed::new(seed);
-            let mut all: Vec<u32> = (0..20).collect();
-            seed.shuffle(&mut all);
-            (all, seed.below(1_000))
-        };
-        assert_eq!(draw(7), draw(7));
-        assert_ne!(draw(7), draw(8));
     }
 
     #[test]
@@ -73,12 +53,5 @@ mod tests {
         let hits = (0..10_000).filter(|_| seed.chance(0.25)).count();
         assert!((2_350..2_650).contains(&hits), "{hits}");
         assert!(!seed.chance(0.0) && seed.chance(1.0));
-        assert_eq!(seed.pick::<u8>(&[]), None);
-        assert_eq!(seed.pick(&[5]), Some(&5));
-        let mut all: Vec<u32> = (0..50).collect();
-        seed.shuffle(&mut all);
-        assert!(!all.is_sorted());
-        all.sort_unstable();
-        assert!(all.into_iter().eq(0..50));
     }
 }

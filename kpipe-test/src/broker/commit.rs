@@ -206,7 +206,10 @@ impl State {
             return self.refuse_all(id, wishes, Retry, "the coordinator does not answer");
         }
         if !group.has(id) || member.incarnation != from.incarnation {
-            return self.refuse_all(id, wishes, Fenced, "unknown member");
+            let answers = self.refuse_all(id, wishes, Fenced, "unknown member");
+            // So it hears that it was expelled.
+            self.hear(id);
+            return answers;
         }
         // A member that has not heard of an eager group's next generation commits in the last one.
         let current = match group.protocol {

@@ -45,8 +45,6 @@ pub(super) struct Member {
     pub(super) lost: Partitions,
     /// Given back while the group was out of reach.
     pub(super) unsent: Vec<TopicPartition>,
-    /// Lost positions that have to wait until nothing is to be given back.
-    pub(super) held_back: Vec<TopicPartition>,
     /// Partitions whose log does not have their position.
     pub(super) reset: Partitions,
     /// What is fetched.
@@ -108,7 +106,6 @@ impl Member {
             revoking: Partitions::new(),
             lost: Partitions::new(),
             unsent: Vec::new(),
-            held_back: Vec::new(),
             reset: Partitions::new(),
             splits: BTreeMap::new(),
             splits_made: 0,
@@ -213,7 +210,6 @@ impl State {
         member.generation = -1;
         member.inbox.clear();
         member.unsent.clear();
-        member.held_back.clear();
         let mut lost = std::mem::take(&mut member.owned);
         lost.append(&mut member.revoking);
         if lost.is_empty() {
@@ -245,21 +241,13 @@ impl State {
                 let goes_on = member.revoking.is_empty();
                 self.give_back(id, given_back);
                 if goes_on {
-                    self.go_on(id);
+                    self.fetch_again(id);
                     self.rejoin_if_free(id);
                 }
             }
             Phase::Out if member.lost.is_empty() => self.join(id),
             _ => {}
         }
-    }
-
-    /// Nothing is to be given back any more.
-    fn go_on(&mut self, id: MemberId) {
-        for partition in std::mem::take(&mut self.members[id].held_back) {
-            self.report_lost_position(id, &partition);
-        }
-        self.fetch_again(id);
     }
 
     /// Reports a partition that the member cannot consume.

@@ -170,7 +170,6 @@ impl State {
         member.owned.clear();
         member.revoking.clear();
         member.lost.clear();
-        member.held_back.clear();
     }
 
     pub(super) fn tell(&mut self, id: MemberId, event: Event) {

@@ -191,21 +191,12 @@ impl State {
             return;
         }
         split.trouble = Some(Trouble::Stopped);
-        if self.members[id].is_paused() {
-            self.members[id].held_back.push(partition.clone());
-        } else {
-            self.report_lost_position(id, partition);
-        }
-    }
-
-    pub(super) fn report_lost_position(&mut self, id: MemberId, partition: &TopicPartition) {
+        let offset = split.fetch_at;
         let member = &mut self.members[id];
-        let Some(split) = member.splits.get(partition) else { return };
-        let (name, offset) = (member.name.clone(), split.fetch_at);
         member.reset.insert(partition.clone());
         member.tell(Event::PositionLost(partition.clone()));
-        let partition = partition.clone();
-        self.saw(|| What::PositionLost { member: name, partition, offset });
+        let (member, partition) = (member.name.clone(), partition.clone());
+        self.saw(|| What::PositionLost { member, partition, offset });
     }
 
     /// Fetches what there is room for, and signals records that come into an empty queue.

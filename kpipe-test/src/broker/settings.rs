@@ -137,8 +137,8 @@ impl BrokerBuilder {
         self
     }
 
-    /// How long it takes a member to hear that the group rebalances or has expelled it. Meanwhile it
-    /// commits in a generation that is over. Default: none; Kafka's is up to 3 s.
+    /// How long it takes a member to hear that the group rebalances or has expelled it, unless the answer
+    /// to a commit tells it. Default: none; Kafka's is up to 3 s.
     ///
     /// ```
     /// # use kpipe_test::Broker;

@@ -64,6 +64,24 @@ impl Bare {
         })
     }
 
+    /// Carries out an event, if one is there.
+    pub(crate) async fn serve(&mut self) -> bool {
+        let Some(event) = self.source.next_event().now_or_never() else { return false };
+        match event {
+            Event::Assigned(partitions) => self.assign(numbers(&partitions)).await,
+            Event::Revoked(partitions) | Event::Lost(partitions) => {
+                self.unassign(numbers(&partitions)).await;
+            }
+            Event::PositionLost(partition) => {
+                self.unassign(vec![partition.partition]).await;
+                self.assign(vec![partition.partition]).await;
+            }
+            Event::Failed(partition, _) => self.assign(vec![partition.partition]).await,
+            Event::Error(_) => {}
+        }
+        true
+    }
+
     /// Carries out the event that must be there.
     pub(crate) async fn follow(&mut self, expected: &str) {
         assert_eq!(self.event().as_deref(), Some(expected));
@@ -97,7 +115,8 @@ impl Bare {
     /// The offsets of what comes out of a queue, at most `max`.
     pub(crate) fn take(&self, partition: i32, max: usize) -> Vec<i64> {
         let mut records = Vec::new();
-        let taken = self.queues[&partition].take(max, &mut records);
+        let Some(queue) = self.queues.get(&partition) else { return Vec::new() };
+        let taken = queue.take(max, &mut records);
         assert_eq!(taken, records.len());
         records.iter().map(Record::offset).collect()
     }

@@ -177,3 +177,18 @@ async fn a_start_waits_for_the_coordinator_and_fails_if_that_takes_too_long() {
         assert_eq!(member.starts.contains_key(&0), failed.is_none());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_position_that_is_in_the_log_again_after_a_rebalance_is_not_lost() {
+    let broker = Broker::builder().protocol(Protocol::Cooperative).build();
+    broker.create_topic(TOPIC, 2);
+    broker.alter_committed(GROUP, TOPIC, 0, 3, "").unwrap();
+    let mut a = Bare::join(broker.client()).await;
+    a.follow("assigned [0, 1]").await;
+    let _b = Bare::join(broker.client()).await;
+    for _ in 0..4 {
+        broker.append(TOPIC, TestRecord::new().partition(0)).unwrap();
+    }
+    a.follow("revoked [1]").await;
+    assert_eq!((a.take(0, 9), a.event()), (vec![3], None));
+}

@@ -7,4 +7,5 @@ mod logs;
 mod producing;
 mod queues;
 mod rebalance;
+mod storm;
 mod whole;

@@ -129,6 +129,9 @@ async fn the_last_records_are_delivered_again_where_the_test_says() {
     assert_eq!(broker.deliver_again(TOPIC, 0, 2), 2);
     assert_eq!(member.take(0, 9), [1, 3, 4, 5]);
     assert_eq!(broker.deliver_again(TOPIC, 0, 99), 5);
+    assert_eq!(member.take(0, 2), [0, 1]);
+    assert_eq!(broker.deliver_again(TOPIC, 0, 1), 1, "the last one is still the last one");
+    assert_eq!(member.take(0, 9), [5, 3, 4, 5]);
 }
 
 #[tokio::test(start_paused = true)]

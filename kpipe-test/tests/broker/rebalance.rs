@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kpipe_core::source::CommitErrorKind::{Fenced, Retry};
+use kpipe_core::source::Event;
 use kpipe_test::{Broker, Protocol};
 
 use crate::bare::{Bare, GROUP, TOPIC};
@@ -116,7 +117,7 @@ async fn an_expelled_member_loses_everything_and_joins_again_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_hears_with_its_next_heartbeat_and_commits_in_vain_until_then() {
+async fn a_member_hears_with_its_next_heartbeat_or_the_answer_to_a_commit() {
     let broker = Broker::builder().heartbeat(Duration::from_secs(3)).build();
     broker.create_topic(TOPIC, 6);
     let mut a = Bare::join(broker.client().named("a")).await;
@@ -124,9 +125,16 @@ async fn a_member_hears_with_its_next_heartbeat_and_commits_in_vain_until_then()
     broker.expel("a");
     let mut b = Bare::join(broker.client().named("b")).await;
     b.follow("assigned [0, 1, 2, 3, 4, 5]").await;
-    assert_eq!((a.event(), a.commit(0, 3).await), (None, Err(Fenced)));
+    assert_eq!(a.event(), None);
     tokio::time::advance(Duration::from_secs(3)).await;
     a.follow("lost [0, 1, 2, 3, 4, 5]").await;
+    tokio::time::advance(Duration::from_secs(3)).await;
+    b.follow("revoked [0, 1, 2, 3, 4, 5]").await;
+    a.follow("assigned [0, 1, 2]").await;
+    broker.expel("a");
+    assert_eq!(a.event(), None);
+    assert_eq!(a.commit(0, 3).await, Err(Fenced));
+    a.follow("lost [0, 1, 2]").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,4 +215,35 @@ async fn a_member_that_is_cut_off_is_a_zombie_while_others_go_on() {
     broker.come_back();
     b.follow("revoked [3, 4, 5]").await;
     a.follow("assigned [3, 4, 5]").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_out_of_reach_counts_once_it_can_be_said() {
+    for protocol in [Protocol::Eager, Protocol::Cooperative, Protocol::Incremental] {
+        let broker = broker(protocol);
+        let mut a = Bare::join(broker.client().named("a")).await;
+        a.follow("assigned [0, 1, 2, 3, 4, 5]").await;
+        let mut b = Bare::join(broker.client().named("b")).await;
+        broker.cut_off("a", Duration::from_secs(5));
+        a.serve().await;
+        assert_eq!(b.event(), None, "{protocol:?}");
+        let event = tokio::time::timeout(Duration::from_secs(6), b.source.next_event()).await;
+        assert!(matches!(event, Ok(Event::Assigned(partitions)) if partitions.len() == 3));
+        assert_eq!(broker.assignment("b").len(), 3, "{protocol:?}");
+        assert!(!broker.is_rebalancing(GROUP), "{protocol:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_an_event_is_woken_for_what_comes_due_meanwhile() {
+    let broker = broker(Protocol::Eager);
+    let mut a = Bare::join(broker.client().named("a")).await;
+    a.follow("assigned [0, 1, 2, 3, 4, 5]").await;
+    let begun = tokio::time::Instant::now();
+    let (event, ()) = tokio::join!(a.source.next_event(), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        broker.go_away(Duration::from_secs(100));
+    });
+    assert!(matches!(event, Event::Lost(partitions) if partitions.len() == 6));
+    assert_eq!(begun.elapsed(), Duration::from_secs(46));
 }
