@@ -56,6 +56,8 @@ mod crash;
 mod record;
 mod run;
 mod seed;
+#[doc(hidden)]
+pub mod sim;
 mod sink;
 mod stream;
 mod witness;

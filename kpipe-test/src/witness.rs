@@ -54,6 +54,25 @@ pub(crate) enum What {
     Closed,
 }
 
+impl What {
+    /// `None` for a step that this version of the kit knows nothing of.
+    pub(crate) fn of(event: TraceEvent<'_>) -> Option<Self> {
+        Some(match event {
+            TraceEvent::Assigned { start } => Self::Assigned { start },
+            TraceEvent::Received { offset } => Self::Received { offset },
+            TraceEvent::Duplicate { offset } => Self::Duplicate { offset },
+            TraceEvent::Began { offset, .. } => Self::Began { offset },
+            TraceEvent::Failed { offset, error } => {
+                Self::Failed { offset, error: error.to_owned() }
+            }
+            TraceEvent::Ended { offset, outcome } => Self::Ended { offset, outcome },
+            TraceEvent::GivenUp { offset } => Self::GivenUp { offset },
+            TraceEvent::Closed => Self::Closed,
+            _ => return None,
+        })
+    }
+}
+
 /// Which attempt: partition, epoch and offset.
 pub(crate) type Attempt = (TopicPartition, u64, i64);
 
@@ -133,38 +152,29 @@ impl Ledger {
         event: TraceEvent<'_>,
         now: impl Fn() -> Instant,
     ) -> Option<What> {
-        Some(match event {
+        let attempt = |offset| (partition.clone(), epoch, offset);
+        match event {
             TraceEvent::Assigned { start } => {
                 self.next.insert(partition.clone(), start);
                 self.open.insert((partition.clone(), epoch));
-                What::Assigned { start }
             }
             TraceEvent::Received { offset } => {
                 self.next.insert(partition.clone(), offset + 1);
-                What::Received { offset }
             }
-            TraceEvent::Duplicate { offset } => What::Duplicate { offset },
-            TraceEvent::Began { offset, attempt, deadline } => {
+            TraceEvent::Began { offset, attempt: number, deadline } => {
                 self.begun += 1;
-                let running = Running { since: now(), attempt, deadline };
-                self.running.insert((partition.clone(), epoch, offset), running);
-                What::Began { offset }
+                let running = Running { since: now(), attempt: number, deadline };
+                self.running.insert(attempt(offset), running);
             }
-            TraceEvent::Failed { offset, error } => {
-                What::Failed { offset, error: error.to_owned() }
+            TraceEvent::Ended { offset, .. } => {
+                self.running.remove(&attempt(offset));
             }
-            TraceEvent::Ended { offset, outcome } => {
-                self.running.remove(&(partition.clone(), epoch, offset));
-                What::Ended { offset, outcome }
-            }
-            TraceEvent::GivenUp { offset } => What::GivenUp { offset },
             TraceEvent::Closed => {
                 self.open.remove(&(partition.clone(), epoch));
-                What::Closed
             }
-            // A step that this version of the kit knows nothing of.
-            _ => return None,
-        })
+            _ => {}
+        }
+        What::of(event)
     }
 
     /// What ran in a process that died does not run any more; another one may begin.

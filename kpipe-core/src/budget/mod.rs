@@ -139,6 +139,11 @@ impl Budget {
         state.wake_for_held();
     }
 
+    /// Whether a share has not left.
+    pub(crate) fn has_members(&self) -> bool {
+        self.state.lock().members > 0
+    }
+
     /// Takes up to `want` attempts. With none to be had, returns 0 and raises [`Reasons::ROOM`]
     /// once there is one.
     pub(crate) fn acquire_slots(&self, id: ShareId, want: u64) -> u64 {

@@ -401,6 +401,7 @@ impl Control {
         let wanted = last.clone();
         let commit_by = by - by.saturating_duration_since(self.clock.now()) / 2;
         self.commit_finally(last, commit_by).await;
+        self.wait_for_intakes(by).await;
         *self.shared.traffic.lock() = self.source.traffic();
         let left = by.saturating_duration_since(self.clock.now());
         let closed = self.source.close(left).await;
@@ -408,6 +409,19 @@ impl Control {
             return Err(Error::new(ErrorKind::Client, fatal.message.clone()).caused_by(fatal));
         }
         Ok(report(&self.shared, &wanted, closed, self.clock.now() - begun))
+    }
+
+    /// Waits a moment for intakes that were told to end and have not had their turn: what they keep of the
+    /// budget would show in the report (G8).
+    async fn wait_for_intakes(&mut self, by: Instant) {
+        let by = by.min(self.clock.now() + GRACE);
+        while self.shared.budget.has_members() {
+            tokio::select! {
+                biased;
+                chore = self.house.next() => self.does(chore),
+                () = self.clock.sleep_until(by) => return,
+            }
+        }
     }
 
     fn epochs(&self, partitions: &[TopicPartition]) -> Vec<Arc<Epoch>> {

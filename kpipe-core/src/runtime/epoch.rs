@@ -121,6 +121,8 @@ impl Epoch {
         if self.partition.draw() != Draw::Stopped {
             self.intake_lost.store(true, Relaxed);
             self.control.raise(Reasons::INTAKE_LOST);
+        } else {
+            self.control.raise(Reasons::DRAINED);
         }
     }
 

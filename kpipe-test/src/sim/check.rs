@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use kpipe_core::source::Outcome;
-use kpipe_core::{NullKeys, Ordering, TopicPartition};
+use kpipe_core::{NullKeys, Ordering};
 
 use super::plan::Plain;
 use crate::witness::What;
@@ -13,16 +13,37 @@ use crate::witness::What;
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     /// A record was written.
-    Written { partition: i32, offset: i64, key: Option<u64> },
+    Written {
+        partition: i32,
+        offset: i64,
+        key: Option<u64>,
+    },
     /// Everything below is gone.
-    Truncated { partition: i32, before: i64 },
-    Step { member: usize, partition: TopicPartition, epoch: u64, what: What },
+    Truncated {
+        partition: i32,
+        before: i64,
+    },
+    Step {
+        member: usize,
+        partition: i32,
+        epoch: u64,
+        what: What,
+    },
     /// A commit reached the coordinator.
-    Asked { member: usize, partition: i32, next: i64 },
+    Asked {
+        member: usize,
+        partition: i32,
+        next: i64,
+    },
     /// And was taken.
-    Committed { member: usize, partition: i32, next: i64 },
+    Committed {
+        partition: i32,
+        next: i64,
+    },
     /// The process is gone; whatever ran in it does not run any more.
-    Died { member: usize },
+    Died {
+        member: usize,
+    },
 }
 
 /// What does not hold, and of which promise.
@@ -125,9 +146,9 @@ impl Checker {
                 Ok(())
             }
             Event::Asked { member, partition, next } => self.asked(*member, *partition, *next),
-            Event::Committed { partition, next, .. } => self.committed(*partition, *next),
+            Event::Committed { partition, next } => self.committed(*partition, *next),
             Event::Step { member, partition, epoch, what } => {
-                self.step(*member, partition.partition, *epoch, what)
+                self.step(*member, *partition, *epoch, what)
             }
             Event::Died { member } => {
                 let member = self.members.entry(*member).or_default();
@@ -144,7 +165,11 @@ impl Checker {
         }
         let id = (member, partition, epoch);
         let known = self.epochs.contains_key(&id);
-        hold!("G7", known, "member {member} works in epoch {epoch} of {partition}, which never began");
+        hold!(
+            "G7",
+            known,
+            "member {member} works in epoch {epoch} of {partition}, which never began"
+        );
         match what {
             What::Received { offset } => self.received(id, *offset),
             What::Duplicate { offset } => self.duplicate(id, *offset),
@@ -163,8 +188,11 @@ impl Checker {
         let log = self.logs.entry(partition).or_default();
         let lost = start > log.committed.unwrap_or(0).max(log.first);
         hold!(
-            "G1", !lost, "{partition} starts at {start}, past {:?} committed and the log's start {}",
-            log.committed, log.first
+            "G1",
+            !lost,
+            "{partition} starts at {start}, past {:?} committed and the log's start {}",
+            log.committed,
+            log.first
         );
         let epoch_state = Epoch {
             next: start,
@@ -218,7 +246,12 @@ impl Checker {
             let other = member.running.insert(scope, offset);
             hold!("G2", other.is_none(), "{offset} of {} runs beside {other:?} of its order", id.1);
             let last = epoch.last.insert(scope, offset).filter(|_| scope != Scope::Consumer);
-            hold!("G2", last < Some(offset), "{offset} of {} begins after {last:?} of its order", id.1);
+            hold!(
+                "G2",
+                last < Some(offset),
+                "{offset} of {} begins after {last:?} of its order",
+                id.1
+            );
         }
         Ok(())
     }
@@ -282,7 +315,11 @@ impl Checker {
             return Ok(());
         };
         let frontier = epoch.unfinished.first().copied().unwrap_or(epoch.next);
-        hold!("G1", next <= frontier, "{next} of {partition} is committed, and {frontier} is unfinished");
+        hold!(
+            "G1",
+            next <= frontier,
+            "{next} of {partition} is committed, and {frontier} is unfinished"
+        );
         Ok(())
     }
 
@@ -291,10 +328,16 @@ impl Checker {
         let from = log.committed.unwrap_or(0).max(log.first);
         let mut skipped = log.keys.range(from.min(next)..next).map(|(offset, _)| *offset);
         let lost = skipped.find(|offset| !log.finished.contains(offset));
-        hold!("G1", lost.is_none(), "{next} of {partition} is committed, and {lost:?} was never finished");
         hold!(
-            "G7", log.committed.is_none_or(|before| before <= next),
-            "the committed offset of {partition} goes back from {:?} to {next}", log.committed
+            "G1",
+            lost.is_none(),
+            "{next} of {partition} is committed, and {lost:?} was never finished"
+        );
+        hold!(
+            "G7",
+            log.committed.is_none_or(|before| before <= next),
+            "the committed offset of {partition} goes back from {:?} to {next}",
+            log.committed
         );
         log.committed = Some(next);
         Ok(())
@@ -313,10 +356,19 @@ impl Checker {
         for (partition, log) in &self.logs {
             let mut kept = log.keys.range(log.first..).map(|(offset, _)| *offset);
             let left = kept.clone().find(|offset| !log.finished.contains(offset));
-            hold!("G11", left.is_none(), "{left:?} of {partition} is not finished, long after the last fault");
+            hold!(
+                "G11",
+                left.is_none(),
+                "{left:?} of {partition} is not finished, long after the last fault"
+            );
             let Some(last) = kept.next_back() else { continue };
             let behind = log.committed.is_none_or(|committed| committed <= last);
-            hold!("G11", !behind, "{partition} is committed up to {:?}, and {last} is done", log.committed);
+            hold!(
+                "G11",
+                !behind,
+                "{partition} is committed up to {:?}, and {last} is done",
+                log.committed
+            );
         }
         Ok(())
     }
@@ -330,7 +382,12 @@ impl Checker {
     pub(super) fn gone(&self, member: usize) -> Checked {
         let Some(state) = self.members.get(&member) else { return Ok(()) };
         hold!("G8", state.attempts == 0, "member {member} ended with {} attempts", state.attempts);
-        hold!("G8", state.in_hand == 0, "member {member} ended with {} records in hand", state.in_hand);
+        hold!(
+            "G8",
+            state.in_hand == 0,
+            "member {member} ended with {} records in hand",
+            state.in_hand
+        );
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! What a schedule consists of: settings, records, and what happens when; all of it drawn from a seed.
 
+use std::fmt;
 use std::time::Duration;
 
 use kpipe_core::{NullKeys, OnFailure, Ordering};
@@ -13,12 +14,11 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) const CALM: Duration = Duration::from_secs(40);
 /// By then every partition must have drained: the longest backoff of a partition that failed is a
 /// minute, and what is held back is delivered again once its group rebalances at the calm's begin.
-pub(super) const SETTLED: Duration = Duration::from_secs(40 + 180);
+pub(super) const SETTLED: Duration = Duration::from_secs(40 + 300);
 
 /// One schedule.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    pub(super) seed: u64,
     pub(super) settings: Plain,
     pub(super) partitions: i32,
     pub(super) members: usize,
@@ -45,30 +45,55 @@ pub(super) struct Plain {
 /// What happens.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    Produce { partition: i32, key: Option<u64>, does: Does },
+    Produce {
+        partition: i32,
+        key: Option<u64>,
+        does: Does,
+    },
     /// Offsets without records: markers, compaction.
-    Gap { partition: i32, offsets: i64 },
+    Gap {
+        partition: i32,
+        offsets: i64,
+    },
     /// Everything below the log's end, less this many, is deleted.
-    Truncate { partition: i32, keep: i64 },
+    Truncate {
+        partition: i32,
+        keep: i64,
+    },
     Join,
     /// A member shuts down within this time.
-    Leave { within: Duration },
+    Leave {
+        within: Duration,
+    },
     /// A member's process dies.
     Crash,
     Rebalance,
     /// A partition goes to another member.
-    Move { partition: i32 },
+    Move {
+        partition: i32,
+    },
     /// A partition is revoked and given back to the same member.
-    HandBack { partition: i32 },
+    HandBack {
+        partition: i32,
+    },
     /// A member is thrown out and joins anew by itself.
     Expel,
     Commits(Commits),
     /// The group's coordinator is away.
-    CoordinatorAway { during: Duration },
-    BrokerAway { during: Duration },
+    CoordinatorAway {
+        during: Duration,
+    },
+    BrokerAway {
+        during: Duration,
+    },
     /// The last records of a queue are delivered twice.
-    Twice { partition: i32, records: usize },
-    FailAssign { partition: i32 },
+    Twice {
+        partition: i32,
+        records: usize,
+    },
+    FailAssign {
+        partition: i32,
+    },
     FetchError,
 }
 
@@ -97,6 +122,38 @@ pub(super) enum Does {
     Hang(u32),
 }
 
+/// As a record's value says it.
+impl fmt::Display for Does {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => f.write_str("pass 0"),
+            Self::Yield => f.write_str("yield 0"),
+            Self::Sleep(time) => write!(f, "sleep {}", time.as_millis()),
+            Self::Fail(times) => write!(f, "fail {times}"),
+            Self::Panic(times) => write!(f, "panic {times}"),
+            Self::HeedCancel(times) => write!(f, "heed {times}"),
+            Self::Hang(times) => write!(f, "hang {times}"),
+        }
+    }
+}
+
+impl Does {
+    pub(super) fn parse(value: &str) -> Option<Self> {
+        let (what, number) = value.split_once(' ')?;
+        let number: u32 = number.parse().ok()?;
+        Some(match what {
+            "pass" => Self::Pass,
+            "yield" => Self::Yield,
+            "sleep" => Self::Sleep(Duration::from_millis(number.into())),
+            "fail" => Self::Fail(number),
+            "panic" => Self::Panic(number),
+            "heed" => Self::HeedCancel(number),
+            "hang" => Self::Hang(number),
+            _ => return None,
+        })
+    }
+}
+
 impl Plan {
     /// The schedule of a seed.
     pub(super) fn of(seed: u64) -> Self {
@@ -108,13 +165,19 @@ impl Plan {
         disturb(&mut draw, partitions, &mut acts);
         acts.sort_by_key(|(at, _)| *at);
         Self {
-            seed,
             settings,
             partitions,
             members: 1 + draw.below(3) as usize,
             cooperative: draw.chance(0.5),
             acts,
         }
+    }
+}
+
+impl Plan {
+    /// How many faults and rebalances are scripted.
+    pub(super) fn faults(&self) -> usize {
+        self.acts.iter().filter(|(_, act)| !matches!(act, Act::Produce { .. })).count()
     }
 }
 
@@ -148,14 +211,15 @@ fn produce(draw: &mut Seed, partitions: i32, settings: Plain, acts: &mut Vec<(Du
     let slow = draw.below(40);
     let rough = draw.below(12);
     // What is held counts against the limit for good, until its partition moves.
-    let mut may_stay = (settings.max_held / 2).min(12);
+    let mut may_stay = (settings.max_held / 2).min(5);
     let mut at = Duration::ZERO;
     for _ in 0..records {
         if draw.chance(0.15) {
             at += between(draw, MS, CALM / 12);
         }
-        let mut does = does(draw, slow, rough);
-        let stays = matches!(does, Does::Fail(_) | Does::Panic(_) | Does::Hang(_) | Does::HeedCancel(_));
+        let mut does = does(draw, slow, rough, settings.attempt_deadline);
+        let stays =
+            matches!(does, Does::Fail(_) | Does::Panic(_) | Does::Hang(_) | Does::HeedCancel(_));
         if stays && settings.on_failure == OnFailure::Hold {
             if may_stay == 0 {
                 does = Does::Pass;
@@ -168,7 +232,7 @@ fn produce(draw: &mut Seed, partitions: i32, settings: Plain, acts: &mut Vec<(Du
     }
 }
 
-fn does(draw: &mut Seed, slow: u64, rough: u64) -> Does {
+fn does(draw: &mut Seed, slow: u64, rough: u64, deadline: Duration) -> Does {
     let dice = draw.below(100);
     let times = 1 + draw.below(2) as u32;
     if dice < rough {
@@ -179,7 +243,8 @@ fn does(draw: &mut Seed, slow: u64, rough: u64) -> Does {
             _ => Does::Hang(times),
         }
     } else if dice < rough + slow {
-        Does::Sleep(between(draw, MS, 3 * SECOND))
+        // Well within the deadline: what always meets it can never be finished.
+        Does::Sleep(between(draw, MS, (3 * SECOND).min(deadline / 2)))
     } else if dice < rough + slow + 20 {
         Does::Yield
     } else {
