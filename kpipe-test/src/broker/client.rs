@@ -17,6 +17,9 @@ use super::state::State;
 
 /// Connects a consumer to a [`Broker`]: it takes the place of `Kafka`.
 ///
+/// The start does not wait: a broker that is away is joined once it is back. A consumer of a topic that
+/// does not exist ends as soon as it runs, with an error that names the topic.
+///
 /// ```
 /// # use kpipe_test::Broker;
 /// let broker = Broker::new();

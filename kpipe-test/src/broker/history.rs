@@ -135,7 +135,7 @@ pub enum What {
         /// How it was answered.
         kind: CommitErrorKind,
     },
-    /// A position turned out to lie outside of the log.
+    /// A position turned out to lie outside of the log, or beyond where it was cut.
     PositionLost {
         /// Whose.
         member: Arc<str>,

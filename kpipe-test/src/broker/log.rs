@@ -10,6 +10,8 @@ pub(super) struct Log {
     start: i64,
     end: i64,
     records: VecDeque<Record>,
+    /// Where the log was cut, each time; their number is the leader's epoch.
+    cuts: Vec<i64>,
 }
 
 impl Log {
@@ -26,6 +28,16 @@ impl Log {
     /// Whether a fetch may ask for this offset.
     pub(super) fn contains(&self, offset: i64) -> bool {
         (self.start..=self.end).contains(&offset)
+    }
+
+    /// Counts how often the log lost its end.
+    pub(super) fn epoch(&self) -> usize {
+        self.cuts.len()
+    }
+
+    /// Whether what lay before this offset in an epoch is not all there any more.
+    pub(super) fn is_cut_below(&self, offset: i64, epoch: usize) -> bool {
+        self.cuts.iter().skip(epoch).any(|cut| *cut < offset)
     }
 
     pub(super) fn last_offset(&self) -> Option<i64> {
@@ -85,6 +97,7 @@ impl Log {
         self.end = offset.clamp(self.start, self.end);
         let index = self.index(self.end);
         self.records.truncate(index);
+        self.cuts.push(self.end);
     }
 
     fn index(&self, offset: i64) -> usize {

@@ -12,6 +12,7 @@ mod outage;
 mod partitioner;
 mod producer;
 mod queue;
+mod rebalance;
 mod script;
 mod settings;
 mod source;

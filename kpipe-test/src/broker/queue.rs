@@ -29,13 +29,18 @@ pub(super) struct Split {
     position: i64,
     /// The offset to fetch next.
     fetch_at: i64,
+    /// The log's epoch when it was last looked at.
+    epoch: usize,
     trouble: Option<Trouble>,
 }
 
 /// What follows the records in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
+    /// The log does not have the position: the policy decides where to go on.
     OutOfRange,
+    /// The log was cut below the position: what is committed may still be in it.
+    Cut,
     /// Nothing of this partition is handed on any more.
     Stopped,
     /// The partition is gone, which was reported.
@@ -43,7 +48,7 @@ enum Trouble {
 }
 
 impl Split {
-    pub(super) fn new(number: u64, start: i64, arrivals: Arrivals) -> Self {
+    fn new(number: u64, start: i64, epoch: usize, arrivals: Arrivals) -> Self {
         Self {
             number,
             arrivals,
@@ -51,12 +56,18 @@ impl Split {
             bytes: 0,
             position: start,
             fetch_at: start,
+            epoch,
             trouble: None,
         }
     }
 
     /// Fetches up to the limits; returns how many records and bytes came.
     fn fetch(&mut self, log: &Log, limits: Limits) -> (u64, u64) {
+        if log.is_cut_below(self.fetch_at, self.epoch) {
+            self.trouble = Some(Trouble::Cut);
+            return (0, 0);
+        }
+        self.epoch = log.epoch();
         if !log.contains(self.fetch_at) {
             self.trouble = Some(Trouble::OutOfRange);
             return (0, 0);
@@ -99,13 +110,17 @@ impl Split {
         self.queue.clear();
         self.bytes = 0;
         self.fetch_at = self.position;
-        if self.trouble == Some(Trouble::OutOfRange) {
+        if self.has_no_position() {
             self.trouble = None;
         }
     }
 
+    fn has_no_position(&self) -> bool {
+        matches!(self.trouble, Some(Trouble::OutOfRange | Trouble::Cut))
+    }
+
     fn shows_something(&self) -> bool {
-        !self.queue.is_empty() || self.trouble == Some(Trouble::OutOfRange)
+        !self.queue.is_empty() || self.has_no_position()
     }
 }
 
@@ -140,7 +155,9 @@ impl State {
         member.splits_made += 1;
         let number = member.splits_made;
         let name = member.name.clone();
-        member.splits.insert(partition.clone(), Split::new(number, start, arrivals.clone()));
+        let epoch = self.log(partition).map_or(0, Log::epoch);
+        let split = Split::new(number, start, epoch, arrivals.clone());
+        self.members[id].splits.insert(partition.clone(), split);
         self.saw(|| What::Started { member: name, partition: partition.clone(), offset: start });
         self.fill(id, partition);
         arrivals.notify();
@@ -187,13 +204,15 @@ impl State {
     /// A position outside of the log is noticed where the queue ends.
     fn show_trouble(&mut self, id: MemberId, partition: &TopicPartition) {
         let Some(split) = self.members[id].splits.get_mut(partition) else { return };
-        if split.trouble != Some(Trouble::OutOfRange) || !split.queue.is_empty() {
+        if !split.has_no_position() || !split.queue.is_empty() {
             return;
         }
-        split.trouble = Some(Trouble::Stopped);
+        let reset = split.trouble.replace(Trouble::Stopped) == Some(Trouble::OutOfRange);
         let offset = split.fetch_at;
         let member = &mut self.members[id];
-        member.reset.insert(partition.clone());
+        if reset {
+            member.reset.insert(partition.clone());
+        }
         member.tell(Event::PositionLost(partition.clone()));
         let (member, partition) = (member.name.clone(), partition.clone());
         self.saw(|| What::PositionLost { member, partition, offset });
@@ -207,7 +226,7 @@ impl State {
         let Self { topics, members, .. } = self;
         let member = &mut members[id];
         let Some(split) = member.splits.get_mut(partition) else { return };
-        if matches!(split.trouble, Some(Trouble::OutOfRange | Trouble::Stopped)) {
+        if split.has_no_position() || split.trouble == Some(Trouble::Stopped) {
             return;
         }
         let log = topics.get(&partition.topic).and_then(|topic| topic.log(partition.partition));

@@ -175,7 +175,8 @@ impl Broker {
     }
 
     /// Loses every record from this offset on, as an unclean leader election does. A position beyond is
-    /// lost.
+    /// lost, whatever is written there afterwards; its partition starts over from what is committed, and
+    /// by policy if that is lost too.
     ///
     /// # Panics
     /// If there is no such partition.
@@ -249,7 +250,7 @@ impl State {
         };
         let log = self.log_mut(&place).expect("its place was just found");
         let offset = log.end();
-        log.append(build(&place, offset, record));
+        log.append(build(&place, offset, log.epoch(), record));
         self.saw(|| What::Written { partition: place.clone(), offset });
         self.log_changed(&place);
         Ok((partition, offset))
@@ -273,10 +274,10 @@ fn check_size(settings: &Settings, record: &TestRecord) -> Result<(), ProduceErr
     Ok(())
 }
 
-fn build(place: &TopicPartition, offset: i64, record: &TestRecord) -> Record {
+fn build(place: &TopicPartition, offset: i64, epoch: usize, record: &TestRecord) -> Record {
     let mut builder = Record::builder(place.topic.clone(), place.partition, offset)
         .timestamp(Timestamp::CreateTime(record.timestamp.unwrap_or(offset)))
-        .leader_epoch(0);
+        .leader_epoch(epoch as i32);
     if let Some(key) = &record.key {
         builder = builder.key(key.clone());
     }

@@ -133,13 +133,45 @@ async fn a_truncation_below_the_position_costs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_loses_its_end_costs_a_position_beyond_it() {
+async fn a_log_that_loses_its_end_takes_a_position_beyond_back_to_what_is_committed() {
+    for (committed, starts) in [(4, vec![(4, true)]), (9, vec![(9, true), (0, false)])] {
+        let broker = broker(10);
+        let mut member = started(&broker, StartAt::Earliest).await;
+        assert_eq!(member.take(0, 100).len(), 10);
+        member.commit(0, committed).await.unwrap();
+        broker.cut(TOPIC, 0, 6);
+        for start in starts {
+            assert!(member.take(0, 9).is_empty());
+            assert_eq!(member.event().as_deref(), Some("position lost 0"));
+            member.unassign(vec![0]).await;
+            member.assign(vec![0]).await;
+            assert_eq!(member.starts[&0], start);
+        }
+        write(&broker, 1);
+        assert_eq!(broker.records(TOPIC).pop().unwrap().leader_epoch(), Some(1));
+        assert_eq!(member.take(0, 100).last(), Some(&6));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_was_cut_and_grew_past_the_position_is_found_out() {
     let broker = broker(10);
     let mut member = started(&broker, StartAt::Earliest).await;
     assert_eq!(member.take(0, 100).len(), 10);
+    member.commit(0, 3).await.unwrap();
+    broker.go_away(Duration::from_secs(1));
     broker.cut(TOPIC, 0, 6);
+    write(&broker, 10);
+    tokio::time::advance(Duration::from_secs(1)).await;
     assert!(member.take(0, 9).is_empty());
     assert_eq!(member.event().as_deref(), Some("position lost 0"));
+    broker.cut(TOPIC, 0, 12);
+    member.unassign(vec![0]).await;
+    member.assign(vec![0]).await;
+    assert_eq!(member.take(0, 100), (3..12).collect::<Vec<_>>());
+    broker.cut(TOPIC, 0, 12);
+    write(&broker, 1);
+    assert_eq!((member.take(0, 9), member.event()), (vec![12], None), "nothing was lost");
 }
 
 #[tokio::test(start_paused = true)]
