@@ -130,11 +130,14 @@ impl Broker {
                 next: wish.next,
             });
         }
-        let fault = state.faults.on_commit(&name);
-        match fault {
-            CommitFault::None => ready(state.judge(from, &wishes)).boxed(),
+        let answers = match state.faults.on_commit(&name) {
+            CommitFault::None => return ready(state.judge(from, &wishes)).boxed(),
             CommitFault::Fail(kind) => {
-                ready(state.refuse_all(id, &wishes, kind, "scripted")).boxed()
+                return ready(state.refuse_all(id, &wishes, kind, "scripted")).boxed();
+            }
+            CommitFault::AnswerLost => {
+                state.judge(from, &wishes);
+                return ready(timed_out(&wishes)).boxed();
             }
             CommitFault::Late(by) => {
                 let (reply, answer) = oneshot::channel();
@@ -143,10 +146,8 @@ impl Broker {
                 state.requests.under_way.insert(number, Request { from, wishes, reply });
                 let at = state.now + by;
                 state.at(at, Timer::Commit(number));
-                drop(state);
                 let broker = self.clone();
                 async move {
-                    // Whoever died meanwhile gets no answer.
                     match broker.answered(answer).await {
                         Some(answers) => answers,
                         None => pending().await,
@@ -161,28 +162,24 @@ impl Broker {
             }
             CommitFault::AnswerHeld => {
                 let answers = state.judge(from, &wishes);
-                let released = state.faults.hold();
-                async move {
-                    // A broker that is gone answers nobody.
-                    match released.await {
-                        Ok(()) => answers,
-                        Err(_) => pending().await,
-                    }
-                }
-                .boxed()
-            }
-            CommitFault::AnswerLost => {
-                state.judge(from, &wishes);
-                let text = "the answer was lost";
-                ready(wishes.iter().map(|_| failure(CommitErrorKind::Retry, text)).collect())
-                    .boxed()
+                held(&mut state, answers)
             }
             CommitFault::Unanswered => {
                 state.judge(from, &wishes);
-                pending().boxed()
+                held(&mut state, timed_out(&wishes))
             }
-            CommitFault::Lost => pending().boxed(),
+            CommitFault::Lost => held(&mut state, timed_out(&wishes)),
+        };
+        let broker = self.clone();
+        async move {
+            let answers = answers.await;
+            if broker.lock().members[id].phase == Phase::Dead {
+                // Nobody is there to take them.
+                return pending().await;
+            }
+            answers
         }
+        .boxed()
     }
 }
 
@@ -264,6 +261,23 @@ impl State {
         self.saw(|| What::CommitRefused { member, partition: partition.clone(), kind });
         failure(kind, text)
     }
+}
+
+/// Answers once answers are released.
+fn held(state: &mut State, answers: Answers) -> BoxFuture<'static, Answers> {
+    let released = state.faults.hold();
+    async move {
+        // A broker that is gone answers nobody.
+        match released.await {
+            Ok(()) => answers,
+            Err(_) => pending().await,
+        }
+    }
+    .boxed()
+}
+
+fn timed_out(wishes: &[Wish]) -> Answers {
+    wishes.iter().map(|_| failure(CommitErrorKind::Retry, "no answer came in time")).collect()
 }
 
 fn failure(kind: CommitErrorKind, text: &str) -> Result<(), CommitError> {

@@ -27,9 +27,10 @@ pub enum CommitFault {
     AnswerHeld,
     /// It is judged at once, and the member is told to repeat it.
     AnswerLost,
-    /// It is judged at once, and never answered.
+    /// It is judged at once, and not answered; at [`Broker::release_answers`] the member is told to repeat
+    /// it.
     Unanswered,
-    /// It never arrives and is never answered.
+    /// It never arrives; at [`Broker::release_answers`] the member is told to repeat it.
     Lost,
 }
 
@@ -173,7 +174,7 @@ impl Broker {
         self.lock().faults.drawn = Some((Seed::new(seed), chances));
     }
 
-    /// Sends every answer that is held.
+    /// Sends every answer that is held, and gives up on those that will not come.
     pub fn release_answers(&self) {
         let held = std::mem::take(&mut self.lock().faults.held);
         for answer in held {

@@ -204,6 +204,30 @@ async fn the_committed_offset_catches_up_over_gaps_and_failed_commits() {
     a.shutdown(20 * SECOND).await.unwrap();
 }
 
+/// C9
+#[tokio::test(start_paused = true)]
+async fn commits_under_way_at_a_revoke_move_nothing_afterwards() {
+    for protocol in PROTOCOLS {
+        for fault in [CommitFault::AnswerHeld, CommitFault::Late(20 * SECOND), CommitFault::Lost] {
+            let (broker, handled) = (broker(protocol, 2), Handled::default());
+            produce(&broker, 50);
+            broker.on_commits("a", [fault; 3]);
+            let a = handled.start(&broker, "a", SECOND / 4).await;
+            tokio::time::sleep(3 * SECOND).await;
+            let b = handled.start(&broker, "b", SECOND / 4).await;
+            tokio::time::sleep(15 * SECOND).await;
+            assert_eq!(broker.assignment("b").len(), 1, "{protocol:?} {fault:?}");
+            produce(&broker, 50);
+            tokio::time::sleep(10 * SECOND).await;
+            broker.calm();
+            tokio::time::sleep(30 * SECOND).await;
+            handled.check(&broker);
+            a.shutdown(20 * SECOND).await.unwrap();
+            b.shutdown(20 * SECOND).await.unwrap();
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_consumer_that_starts_at_the_end_commits_where_that_was() {
     let broker = broker(Protocol::Eager, 1);
