@@ -42,6 +42,15 @@ async fn everything_is_finished_in_order_and_committed() {
     assert_eq!(run.order_of("t", "k3").len(), 14);
 }
 
+#[tokio::test]
+async fn records_that_are_ready_at_once_are_committed() {
+    let mut stream = TestStream::new(consumer());
+    for _ in 0..100 {
+        stream.send("t", TestRecord::new());
+    }
+    assert_eq!(stream.flush().await.committed("t", 0), Some(100));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_runtime_is_the_same() {
     let mut stream = TestStream::new(consumer());
