@@ -6,7 +6,6 @@ mod budget;
 mod consumer;
 #[cfg(not(loom))]
 mod error;
-#[cfg(not(loom))]
 mod failure;
 mod frontier;
 #[cfg(not(loom))]
@@ -35,6 +34,7 @@ mod wake;
 
 #[cfg(all(feature = "serde", not(loom)))]
 pub use crate::consumer::{AttemptDeadline, ConsumerConfig};
+pub use crate::failure::FailureKind;
 pub use crate::record::{
     Header, Headers, HeadersIter, Record, RecordBuilder, RecordId, Timestamp, TopicPartition,
 };
@@ -44,9 +44,9 @@ pub use crate::source::kafka;
 pub use crate::{
     consumer::{Consumer, NullKeys, Ordering},
     error::{Error, ErrorKind},
-    failure::{Failure, FailureKind, OnFailure},
+    failure::{Failure, OnFailure},
     handler::{BoxHandler, Context, FnHandler, Handler, HandlerResult, IntoHandler},
     observe::{FailedRecord, PartitionStats, Stats},
-    runtime::{Report, Running},
+    runtime::{Monitor, Report, Running},
     source::StartAt,
 };

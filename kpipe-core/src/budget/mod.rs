@@ -41,6 +41,7 @@ const HELD_GUARANTEED: u64 = 4;
 /// What all partitions of a consumer share.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    limits: Limits,
     state: Mutex<State>,
 }
 
@@ -90,7 +91,7 @@ impl Budget {
             slot_waiters: VecDeque::new(),
             held_waiters: VecDeque::new(),
         };
-        Self { state: Mutex::new(state) }
+        Self { limits, state: Mutex::new(state) }
     }
 
     /// Adds a share; `signal` is raised when it waited and there is room.
@@ -233,6 +234,16 @@ impl Budget {
         state.release_held(id, 1, payload);
         state.wake_for_held();
         !state.pass_slot_on(id)
+    }
+
+    /// Whether a share waits for room for records or their bytes.
+    pub(crate) fn is_full(&self) -> bool {
+        let state = self.state.lock();
+        state.shares.iter().flatten().any(|share| share.waits_for_held.is_some())
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// What is in use now.

@@ -87,13 +87,22 @@ impl Consumer {
 
     /// What [`Ordering::Key`] orders by, instead of the record's key: any value that can be hashed;
     /// `None` is treated as a null key. Two values with the same 64-bit hash are merely run one
-    /// after the other. A panic in it is a failed attempt of that record (G9).
+    /// after the other. A panic in it is a failed attempt of that record (G9). Other orderings do not
+    /// use it.
+    ///
+    /// The value is owned, it cannot borrow from the record: copy what is small, and where the key
+    /// itself is wanted take [`Record::key_bytes`], which shares the record's buffer.
     ///
     /// ```
     /// # use kpipe_core::{Consumer, Record};
     /// Consumer::new("billing").key_by(|record: &Record| {
     ///     let tenant = record.headers().get("tenant")?.value()?;
     ///     Some(tenant.to_vec())
+    /// });
+    /// // The key's first eight bytes, without a copy.
+    /// Consumer::new("billing").key_by(|record: &Record| {
+    ///     let key = record.key_bytes()?;
+    ///     Some(key.slice(..key.len().min(8)))
     /// });
     /// ```
     pub fn key_by<K: Hash>(
@@ -104,8 +113,8 @@ impl Consumer {
         self
     }
 
-    /// How records without a key are ordered under [`Ordering::Key`]. Default
-    /// [`NullKeys::Unordered`].
+    /// How records without a key are ordered under [`Ordering::Key`]; other orderings do not use it.
+    /// Default [`NullKeys::Unordered`].
     ///
     /// ```
     /// # use kpipe_core::{Consumer, NullKeys};
@@ -117,7 +126,8 @@ impl Consumer {
     }
 
     /// How many attempts may run at once: 1 to 1,000,000, default 1,000. Records that wait behind
-    /// their key do not count; see [`max_held`](Self::max_held).
+    /// their key do not count; see [`max_held`](Self::max_held). [`Ordering::Sequential`] runs one,
+    /// and [`Ordering::Partition`] one a partition, whatever this says.
     ///
     /// ```
     /// # use kpipe_core::Consumer;
@@ -129,8 +139,12 @@ impl Consumer {
     }
 
     /// How many records may be held: running, waiting behind their key, or failed and kept. From
-    /// `max_in_flight` to 10,000,000; default 10,000, or `max_in_flight` if that is more. With fewer
-    /// records held than keys are busy, keys wait for each other.
+    /// `max_in_flight` to 10,000,000; default 10,000, or `max_in_flight` if that is more.
+    ///
+    /// Once so many are held, no partition hands out more, so other keys wait as well: behind one key
+    /// that is slow and has a long backlog until that is worked off, and behind records that failed
+    /// and stay until a restart. A warning is logged when it comes to that, and
+    /// [`Stats::full`](crate::Stats::full) says so.
     ///
     /// ```
     /// # use kpipe_core::Consumer;
@@ -180,7 +194,8 @@ impl Consumer {
     }
 
     /// How long an attempt may take before it fails (G3): 1 ms to 24 h, default 5 minutes. It
-    /// ends an attempt at an await; one that blocks its thread it cannot end.
+    /// ends an attempt at an await; one that blocks its thread it cannot end, so run what blocks with
+    /// `tokio::task::spawn_blocking`.
     ///
     /// ```
     /// # use kpipe_core::Consumer;
@@ -207,7 +222,9 @@ impl Consumer {
         self
     }
 
-    /// What becomes of a record whose attempt failed. Default [`OnFailure::Hold`].
+    /// What becomes of a record whose attempt failed. Default [`OnFailure::Hold`], whose limits see.
+    /// Either way a failure is logged as an error through `tracing`, which shows nothing until the
+    /// service has a subscriber, and counts in the [`Stats`](crate::Stats).
     ///
     /// ```
     /// # use kpipe_core::{Consumer, OnFailure};
@@ -301,7 +318,8 @@ impl Consumer {
     /// # Errors
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a setting that is refused, naming the
     /// field, the value and what is accepted; `Unreachable`, `Unauthorized` and `UnknownTopic` for
-    /// what keeps the source from starting (C34).
+    /// what keeps the source from starting (C34); `NoRuntime` outside a tokio runtime and in one
+    /// without timers, which tokio itself announces with the text of a panic on standard error.
     ///
     /// # Cancel safety
     /// A start that is dropped half way closes what it opened.

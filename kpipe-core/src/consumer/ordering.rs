@@ -1,7 +1,8 @@
 /// Which records may run at the same time (G2).
 ///
 /// An order is kept through failures: a record that failed and stays keeps what it stands before
-/// waiting.
+/// waiting, which under [`Partition`](Self::Partition) is the rest of its partition and under
+/// [`Sequential`](Self::Sequential) everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]

@@ -60,8 +60,9 @@ impl Settings {
 
     /// Checks every value; the first that is refused is reported.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.group_id.is_empty() {
-            return Err(Error::config("group_id", "\"\"", "must not be empty"));
+        if self.group_id.trim().is_empty() {
+            let given = format!("{:?}", self.group_id);
+            return Err(Error::config("group_id", given, "must not be empty or blank"));
         }
         within("max_in_flight", self.max_in_flight, 1..=1_000_000)?;
         if let Some(held) = self.max_held {
@@ -231,7 +232,9 @@ mod tests {
         let text = refused(|s| s.attempt_deadline = Some(Duration::ZERO));
         assert_eq!(text, "attempt_deadline = 0s: must be between 1ms and 24h");
         let text = refused(|s| s.group_id.clear());
-        assert_eq!(text, "group_id = \"\": must not be empty");
+        assert_eq!(text, "group_id = \"\": must not be empty or blank");
+        let text = refused(|s| s.group_id = " \t".to_owned());
+        assert_eq!(text, "group_id = \" \\t\": must not be empty or blank");
     }
 
     #[test]

@@ -26,6 +26,42 @@ impl Context {
         Self { scope, attempt, deadline }
     }
 
+    /// A context that belongs to no consumer, to call a handler from a unit test: attempt 1, no
+    /// deadline, never cancelled, and the group `detached`.
+    ///
+    /// ```
+    /// use kpipe_core::{Context, HandlerResult, Record};
+    ///
+    /// async fn charge(record: Record, context: Context) -> HandlerResult {
+    ///     assert!(context.attempt() > 1 || record.value().is_some());
+    ///     Ok(())
+    /// }
+    ///
+    /// # futures::executor::block_on(async {
+    /// let record = Record::builder("payments", 0, 7).value("10").build();
+    /// charge(record.clone(), Context::detached()).await?;
+    /// charge(record, Context::detached().with_attempt(3)).await?;
+    /// # Ok::<(), kpipe_core::Failure>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn detached() -> Self {
+        let scope = Scope { group_id: "detached".into(), cancelled: CancellationToken::new() };
+        Self::new(Arc::new(scope), 1, None)
+    }
+
+    /// The same context as of another attempt, counted from 1.
+    pub fn with_attempt(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// The same context with another deadline. It is what [`deadline`](Self::deadline) returns and
+    /// ends nothing.
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
     /// Which attempt at the record this is in this process, from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt

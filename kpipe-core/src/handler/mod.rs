@@ -5,6 +5,7 @@ mod context;
 
 use std::future::Future;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 pub use self::boxed::BoxHandler;
 pub use self::context::Context;
@@ -13,7 +14,8 @@ use crate::failure::Failure;
 use crate::record::Record;
 
 /// What an attempt comes to: `Ok` is done and lets the offset move past the record (G1), `Err` is a
-/// failed attempt.
+/// failed attempt. `?` converts every `std::error::Error`; for `anyhow::Error` and boxed errors see
+/// [`Failure::new`].
 pub type HandlerResult = Result<(), Failure>;
 
 /// Handles one record at a time; many run at once, as the ordering allows.
@@ -48,6 +50,17 @@ pub trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = HandlerResult> + Send;
 }
 
+/// A handler may be shared, for instance with a test that looks at what it did.
+impl<H: Handler> Handler for Arc<H> {
+    fn handle(
+        &self,
+        record: Record,
+        context: Context,
+    ) -> impl Future<Output = HandlerResult> + Send {
+        (**self).handle(record, context)
+    }
+}
+
 /// What can be given where a handler is wanted: a [`Handler`], or a function or closure from
 /// [`Record`], or from [`Record`] and [`Context`], to a future of [`HandlerResult`].
 ///
@@ -69,6 +82,15 @@ pub trait Handler: Send + Sync + 'static {
 ///         Ok(())
 ///     });
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handler",
+    label = "this cannot handle records",
+    note = "a handler is a function or closure `Fn(Record) -> impl Future<Output = HandlerResult> + \
+            Send`, the same with `(Record, Context)`, or a type that implements `Handler`",
+    note = "a closure states its argument's type: `|record: Record| async move {{ Ok(()) }}`; its \
+            future must be `Send`, own what it uses (`async move`, and clones of what the closure \
+            captured), and end in `Ok(())` or a `Failure`"
+)]
 pub trait IntoHandler<Args> {
     /// The handler that it becomes.
     type Handler: Handler;

@@ -1,9 +1,12 @@
+use std::fmt;
 use std::time::Duration;
 
-use crate::partition::{Counts, View};
+use crate::failure::FailureKind;
+use crate::partition::{Counts, HeldRecord, View};
 use crate::record::TopicPartition;
 
-/// A consumer at one instant; made by [`Running::stats`](crate::Running::stats).
+/// A consumer at one instant; made by [`Running::stats`](crate::Running::stats) and
+/// [`Monitor::stats`](crate::Monitor::stats).
 ///
 /// At rest, when nothing is in flight, waiting or failed, every record received is accounted for
 /// (G8): `received = passed + dropped + abandoned + duplicates`.
@@ -19,13 +22,25 @@ pub struct Stats {
     /// Records that were not finished when their partition was taken away or the consumer shut
     /// down; they are delivered again, here or elsewhere.
     pub abandoned: u64,
+    /// Of those abandoned, the ones that had failed and stayed until then.
+    pub abandoned_failed: u64,
     /// Records that the client delivered a second time within one assignment; they were not
     /// handled again.
     pub duplicates: u64,
     /// Attempts running.
     pub in_flight: u64,
+    /// How many may run: [`max_in_flight`](crate::Consumer::max_in_flight), or 1 under
+    /// [`Ordering::Sequential`](crate::Ordering::Sequential).
+    pub max_in_flight: u64,
     /// Records held: running, waiting behind their key, or failed and kept.
     pub held: u64,
+    /// How many may be held: [`max_held`](crate::Consumer::max_held).
+    pub max_held: u64,
+    /// Whether some partition cannot take more, because the records or the bytes held have reached
+    /// their limit. That is usual while attempts run as fast as they may; with
+    /// [`in_flight`](Self::in_flight) far below [`max_in_flight`](Self::max_in_flight) the room is
+    /// taken by records that failed and stay, or that wait behind few keys.
+    pub full: bool,
     /// Payload bytes of the records held.
     pub bytes_held: u64,
     /// Records that failed and stay (see [`OnFailure::Hold`](crate::OnFailure::Hold)).
@@ -50,6 +65,9 @@ pub struct Stats {
     pub oldest_age: Option<Duration>,
     /// Errors that the client reported and goes on from.
     pub client_errors: u64,
+    /// Partitions that are this member's and cannot be consumed for now, with the reason; they are
+    /// tried again after 5 s to a minute.
+    pub failed_partitions: Vec<(TopicPartition, String)>,
     /// The partitions assigned now, by topic and number.
     pub partitions: Vec<PartitionStats>,
 }
@@ -75,10 +93,13 @@ pub struct PartitionStats {
     pub waiting: u64,
     /// Records that failed and stay.
     pub failed: u64,
-    /// The first of those.
+    /// The one of those with the lowest offset: what is committed cannot pass it.
     pub first_failed: Option<FailedRecord>,
     /// Records finished beyond the frontier.
     pub finished_beyond: u64,
+    /// Whether those have reached [`max_finished_beyond`](crate::Consumer::max_finished_beyond), so
+    /// that the partition takes nothing more until its frontier moves.
+    pub full: bool,
     /// How long the oldest unfinished record has been in hand.
     pub oldest_age: Option<Duration>,
 }
@@ -89,8 +110,31 @@ pub struct PartitionStats {
 pub struct FailedRecord {
     /// Its offset.
     pub offset: i64,
+    /// Its key as text, at most the first 30 bytes and what is not text replaced; `None` for a null
+    /// key.
+    pub key: Option<String>,
+    /// What kind of thing its attempt failed of.
+    pub kind: FailureKind,
     /// What its handler said.
     pub error: String,
+}
+
+impl From<HeldRecord> for FailedRecord {
+    fn from(held: HeldRecord) -> Self {
+        let HeldRecord { offset, failed } = held;
+        Self { offset, key: failed.key.text(), kind: failed.kind, error: failed.error }
+    }
+}
+
+/// Shown as `offset 7, key card-1: card declined`.
+impl fmt::Display for FailedRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {}", self.offset)?;
+        if let Some(key) = &self.key {
+            write!(f, ", key {key}")?;
+        }
+        write!(f, ": {}", self.error)
+    }
 }
 
 impl Stats {
@@ -99,9 +143,10 @@ impl Stats {
         self.received - self.passed - self.dropped - self.abandoned - self.duplicates
     }
 
-    /// The lag of all partitions for which it is known.
-    pub fn lag(&self) -> i64 {
-        self.partitions.iter().filter_map(|partition| partition.lag).sum()
+    /// The lag over all partitions assigned; `None` while that of one of them is not known, as in the
+    /// first seconds after it was assigned, before the broker has told the log's end.
+    pub fn lag(&self) -> Option<i64> {
+        self.partitions.iter().map(|partition| partition.lag).sum()
     }
 
     pub(crate) fn count(&mut self, counts: Counts) {
@@ -127,10 +172,9 @@ impl Stats {
             active: view.active,
             waiting: view.waiting,
             failed: view.held,
-            first_failed: view
-                .first_held
-                .map(|held| FailedRecord { offset: held.offset, error: held.error }),
+            first_failed: view.first_held.map(FailedRecord::from),
             finished_beyond: view.finished_beyond,
+            full: view.window_full,
             oldest_age,
         });
     }

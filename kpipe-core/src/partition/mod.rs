@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use self::ages::Ages;
 pub(crate) use self::counts::Counts;
+use crate::failure::Failed;
 use crate::frontier::{Frontier, Seq};
 use crate::lanes::{LaneKey, Lanes};
 use crate::sync::{Arc, Mutex};
@@ -47,7 +48,7 @@ struct State<T> {
     active: u64,
     /// Failed records that stay.
     held: u64,
-    /// The first of them, by time.
+    /// The lowest of them, which the frontier cannot pass.
     first_held: Option<HeldRecord>,
     /// What the broker acknowledged last.
     committed: Option<i64>,
@@ -107,7 +108,7 @@ pub(crate) enum End {
     Passed,
     Dropped,
     /// Failed, and stays: the frontier and the record's lane wait (see `OnFailure::Hold`).
-    Held(String),
+    Held(Box<Failed>),
     /// Cut short by a revoke or a shutdown, or its task was dropped: never an acknowledgement.
     Abandoned,
 }
@@ -126,7 +127,7 @@ pub(crate) struct Finished<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldRecord {
     pub(crate) offset: i64,
-    pub(crate) error: String,
+    pub(crate) failed: Box<Failed>,
 }
 
 /// What an epoch leaves behind when it closes.
@@ -150,6 +151,8 @@ pub(crate) struct View {
     pub(crate) held: u64,
     pub(crate) first_held: Option<HeldRecord>,
     pub(crate) finished_beyond: u64,
+    /// Draining stopped at the window's limit, until the frontier moves.
+    pub(crate) window_full: bool,
     /// Since when the oldest unfinished record is in hand.
     pub(crate) oldest: Option<Duration>,
 }
@@ -390,6 +393,7 @@ impl<T> Partition<T> {
             held: state.held,
             first_held: state.first_held.clone(),
             finished_beyond: state.frontier.finished_beyond(),
+            window_full: state.window_full,
             oldest: oldest.and_then(|(seq, _)| state.ages.of(seq)),
         }
     }
@@ -422,12 +426,12 @@ impl<T> State<T> {
         match end {
             End::Passed => self.counts.passed += 1,
             End::Dropped => self.counts.dropped += 1,
-            End::Held(error) => {
+            End::Held(failed) => {
                 self.held += 1;
-                if self.first_held.is_none() {
-                    let offset = self.frontier.offset_of(seq);
-                    self.first_held =
-                        offset.map(|offset| HeldRecord { offset, error: error.clone() });
+                if let Some(offset) = self.frontier.offset_of(seq)
+                    && self.first_held.as_ref().is_none_or(|first| offset < first.offset)
+                {
+                    self.first_held = Some(HeldRecord { offset, failed: failed.clone() });
                 }
                 return false;
             }

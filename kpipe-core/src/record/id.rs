@@ -24,12 +24,13 @@ impl fmt::Display for TopicPartition {
     }
 }
 
-/// Where a record lies; stable over redeliveries.
+/// Where a record lies; stable over redeliveries, within one cluster and one life of the topic.
 ///
 /// ```
 /// # use kpipe_core::Record;
 /// let id = Record::builder("orders", 3, 17).build().id();
 /// assert_eq!(id.to_string(), "orders-3-17");
+/// assert_eq!((id.topic(), id.partition(), id.offset()), ("orders", 3, 17));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId {
@@ -41,6 +42,21 @@ pub struct RecordId {
 impl RecordId {
     pub(crate) fn new(topic: Arc<str>, partition: i32, offset: i64) -> Self {
         Self { topic, partition, offset }
+    }
+
+    /// The topic's name.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The partition's number, from 0.
+    pub fn partition(&self) -> i32 {
+        self.partition
+    }
+
+    /// The record's offset in its partition.
+    pub fn offset(&self) -> i64 {
+        self.offset
     }
 }
 

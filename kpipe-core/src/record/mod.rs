@@ -3,6 +3,7 @@
 mod build;
 mod headers;
 mod id;
+mod key_head;
 
 use std::fmt;
 use std::ops::Range;
@@ -15,6 +16,7 @@ pub use self::build::RecordBuilder;
 pub(crate) use self::build::RecordMeta;
 pub use self::headers::{Header, Headers, HeadersIter};
 pub use self::id::{RecordId, TopicPartition};
+pub(crate) use self::key_head::KeyHead;
 
 /// One record of a partition, owned: it borrows nothing from the client, so it may be kept for as
 /// long as the handler likes without pinning a fetch buffer.
@@ -126,6 +128,10 @@ impl Record {
 
     /// Where the record lies: the same on every delivery, so that it serves as the idempotency key
     /// of calls that a redelivery would repeat. Its text is `topic-partition-offset`.
+    ///
+    /// It is unique within one life of a topic: a topic that is deleted and created again counts its
+    /// offsets from 0, and another cluster has the same ids. Where either can happen, add what tells
+    /// them apart (the cluster's name, or an id that the producer wrote) to the key.
     pub fn id(&self) -> RecordId {
         RecordId::new(self.topic.clone(), self.partition, self.offset)
     }

@@ -21,9 +21,7 @@ use crate::error::{Error, ErrorKind};
 use crate::handler::Scope;
 use crate::partition::Partition;
 use crate::record::TopicPartition;
-use crate::source::{
-    Arrivals, Assignment, Clock, Closed, Event, Source, SourceError, Trace, TraceEvent,
-};
+use crate::source::{Arrivals, Assignment, Clock, Event, Source, SourceError, Trace, TraceEvent};
 use crate::wake::Signal;
 
 /// How long attempts that were cancelled have to notice before their epoch closes.
@@ -147,18 +145,18 @@ impl Control {
     async fn follow(&mut self, event: Event) {
         match event {
             Event::Assigned(partitions) => {
-                self.again.forget(&partitions);
+                self.forget_failures(&partitions);
                 self.assign(partitions).await;
             }
             Event::Revoked(partitions) => {
-                self.again.forget(&partitions);
+                self.forget_failures(&partitions);
                 tracing::info!(target: "kpipe", ?partitions, "partitions revoked");
                 let by = self.clock.now() + self.drain_deadline;
                 self.drain_and_release(partitions, by).await;
             }
             Event::Lost(partitions) => {
                 tracing::warn!(target: "kpipe", ?partitions, "partitions lost");
-                self.again.forget(&partitions);
+                self.forget_failures(&partitions);
                 self.discard(&partitions);
                 self.source.unassign(partitions).await;
             }
@@ -177,6 +175,7 @@ impl Control {
                     target: "kpipe", %partition, %error,
                     "partition not consumed, to be tried again"
                 );
+                self.shared.failed.lock().insert(partition.clone(), error.message);
                 self.again.failed(partition);
             }
             Event::Error(error) => {
@@ -189,6 +188,12 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// The group has other plans with these.
+    fn forget_failures(&mut self, partitions: &[TopicPartition]) {
+        self.again.forget(partitions);
+        self.shared.failed.lock().retain(|partition, _| !partitions.contains(partition));
     }
 
     /// Starts over with partitions that failed. What is finished in one that ran is committed first.
@@ -230,6 +235,7 @@ impl Control {
         let Assignment { partition, start, uncommitted_start, queue } = assignment;
         // Work belongs to one epoch (G7), whatever a source says twice.
         self.discard(std::slice::from_ref(&partition));
+        self.shared.failed.lock().remove(&partition);
         let committed = (!uncommitted_start).then_some(start);
         let epoch = Arc::new(Epoch {
             settings: self.settings.clone(),
@@ -333,8 +339,9 @@ impl Control {
     fn close(&mut self, epochs: &[Arc<Epoch>]) -> Vec<(Arc<Epoch>, i64)> {
         let mut last = Vec::new();
         for epoch in epochs {
-            last.extend(epoch.close().map(|next| (epoch.clone(), next)));
-            self.shared.retire(epoch);
+            let closing = epoch.close();
+            last.extend(closing.to_commit.map(|next| (epoch.clone(), next)));
+            self.shared.retire(epoch, closing);
             if !self.drop_unstarted(epoch) && !epoch.partition.is_idle() {
                 self.stragglers.insert(epoch.id.clone(), epoch.clone());
             }
@@ -390,15 +397,14 @@ impl Control {
 
     /// Stops intake, drains, commits, leaves the group, in that order (G10).
     async fn shut_down(mut self) -> Result<Report, Error> {
-        let begun = self.clock.now();
-        let deadline = begun + self.settings.shutdown_deadline;
+        let deadline = self.clock.now() + self.settings.shutdown_deadline;
         let by = self.shared.stop_by().unwrap_or(deadline);
         self.shared.stop(by);
         self.begin_stop();
         let epochs: Vec<_> = self.shared.epochs.read().values().cloned().collect();
         self.drain(&epochs, by).await;
         let last = self.close(&epochs);
-        let wanted = last.clone();
+        self.shared.want(&last);
         let commit_by = by - by.saturating_duration_since(self.clock.now()) / 2;
         self.commit_finally(last, commit_by).await;
         self.wait_for_intakes(by).await;
@@ -408,7 +414,7 @@ impl Control {
         if let Some(fatal) = self.fatal {
             return Err(Error::new(ErrorKind::Client, fatal.message.clone()).caused_by(fatal));
         }
-        Ok(report(&self.shared, &wanted, closed, self.clock.now() - begun))
+        Ok(Report::of(&self.shared, closed))
     }
 
     /// Waits a moment for intakes that were told to end and have not had their turn: what they keep of the
@@ -429,22 +435,6 @@ impl Control {
         let named: BTreeSet<_> = partitions.iter().collect();
         named.into_iter().filter_map(|partition| epochs.get(partition).cloned()).collect()
     }
-}
-
-/// What a shutdown comes to, finished or not.
-pub(super) fn report(
-    shared: &Shared,
-    wanted: &[(Arc<Epoch>, i64)],
-    closed: Closed,
-    took: Duration,
-) -> Report {
-    let committed = shared.committed();
-    let uncommitted = wanted
-        .iter()
-        .filter(|(epoch, next)| committed.get(&epoch.id) != Some(next))
-        .map(|(epoch, next)| (epoch.id.clone(), *next))
-        .collect();
-    Report { stats: shared.stats(), committed, uncommitted, closed, took }
 }
 
 /// Until when attempts may go on if all is to be over at `by`: a fifth of the time that is left, at

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use super::isolate;
 use crate::budget::{Budget, ShareId};
 use crate::consumer::Settings;
-use crate::failure::Failure;
+use crate::failure::{Failed, Failure};
 use crate::frontier::Seq;
 use crate::handler::Scope;
 use crate::lanes::LaneKey;
-use crate::partition::{Draw, End, Finished, Partition, Runnable};
-use crate::record::{Record, TopicPartition};
+use crate::partition::{Closing, Draw, End, Finished, Partition, Runnable};
+use crate::record::{KeyHead, Record, TopicPartition};
 use crate::source::{Clock, Outcome, PartitionQueue, Trace, TraceEvent};
 use crate::wake::{Reasons, Signal};
 
@@ -48,6 +48,8 @@ pub(super) struct Ticket {
     pub(super) lane: Option<LaneKey>,
     pub(super) offset: i64,
     pub(super) bytes: u64,
+    /// What its key begins with, should it fail.
+    pub(super) key: KeyHead,
 }
 
 impl Ticket {
@@ -57,6 +59,7 @@ impl Ticket {
             lane: record.lane,
             offset: record.item.offset(),
             bytes: record.item.payload_len() as u64,
+            key: KeyHead::of(record.item.key()),
         }
     }
 }
@@ -95,20 +98,22 @@ impl Epoch {
     /// How a record ends whose attempt failed, by the user's policy (G1: never silently).
     pub(super) fn end_of_failure(&self, ticket: Ticket, failure: Failure) -> End {
         let TopicPartition { topic, partition } = &self.id;
-        let offset = ticket.offset;
+        let Ticket { offset, key, .. } = ticket;
+        let kind = failure.kind();
         let error = isolate::text_of(failure);
         self.tell(TraceEvent::Failed { offset, error: &error });
+        let (why, shown) = (kind.name(), key.text());
         match self.settings.on_failure {
             crate::OnFailure::Hold => {
                 tracing::error!(
-                    target: "kpipe", %topic, partition, offset, error,
+                    target: "kpipe", %topic, partition, offset, key = shown, kind = why, error,
                     "a record failed; it stays, and its partition's committed offset waits for it"
                 );
-                End::Held(error)
+                End::Held(Box::new(Failed { kind, key, error }))
             }
             crate::OnFailure::Drop => {
                 tracing::error!(
-                    target: "kpipe", %topic, partition, offset, error,
+                    target: "kpipe", %topic, partition, offset, key = shown, kind = why, error,
                     "a record failed and is dropped"
                 );
                 End::Dropped
@@ -136,8 +141,8 @@ impl Epoch {
         self.budget.release_held(self.share, waiting.len() as u64, bytes);
     }
 
-    /// Ends the epoch; returns the offset still to be committed for it.
-    pub(super) fn close(&self) -> Option<i64> {
+    /// Ends the epoch; returns what it leaves behind.
+    pub(super) fn close(&self) -> Closing {
         self.scope.cancelled.cancel();
         let closing = self.partition.close();
         self.tell(TraceEvent::Closed);
@@ -145,7 +150,7 @@ impl Epoch {
         if self.settings.holds_slot() {
             self.budget.release_slots(self.share, closing.held);
         }
-        closing.to_commit
+        closing
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::commit::{Answer, Commit};
+use super::full::FullWatch;
 use super::shared::Shared;
 use crate::record::TopicPartition;
 use crate::source::{Every, Source, Traffic};
@@ -31,6 +32,7 @@ pub(super) struct House {
     look_due: Every,
     looks: u32,
     poll_overdue: bool,
+    full: FullWatch,
     ends: Option<EndsAsked>,
 }
 
@@ -61,6 +63,7 @@ impl House {
             shared,
             looks: 0,
             poll_overdue: false,
+            full: FullWatch::default(),
             ends: None,
         }
     }
@@ -109,6 +112,7 @@ impl House {
             Chore::CommitAnswered(answer) => answer.book(&self.shared),
             Chore::LookDue => {
                 self.watch_polls(source.traffic());
+                self.full.look(&self.shared.stats());
                 if self.looks.is_multiple_of(LOOKS_PER_ENDS) && self.ends.is_none() {
                     self.ask_for_ends(source);
                 }

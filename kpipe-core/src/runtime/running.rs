@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::control::{self, Control, Topics};
+use super::control::{Control, Topics};
 use super::isolate;
 use super::report::Report;
 use super::shared::Shared;
@@ -74,14 +74,25 @@ fn check_topics(topics: &[Topic]) -> Result<(), Error> {
     }
     let mut seen = HashSet::new();
     for topic in topics {
-        if topic.name.is_empty() {
-            return Err(Error::config("topic", "\"\"", "must not be empty"));
-        }
+        check_name(&topic.name)?;
         if !seen.insert(&*topic.name) {
             return Err(Error::config("topic", &topic.name, "may be given only once"));
         }
     }
     Ok(())
+}
+
+/// Kafka's own rule. A name that breaks it can never exist, and librdkafka would take one that begins
+/// with `^` for a pattern over all topics.
+fn check_name(topic: &str) -> Result<(), Error> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=249).contains(&topic.len()) && topic.chars().all(legal) && !matches!(topic, "." | "..")
+    {
+        return Ok(());
+    }
+    let accepted = "must be a topic's name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and not \".\" \
+                    or \"..\"; patterns are not supported";
+    Err(Error::config("topic", format_args!("{topic:?}"), accepted))
 }
 
 /// Starts the control loop, on a thread of its own unless the source lives on virtual time.
@@ -126,15 +137,12 @@ async fn supervise(
     shared: Arc<Shared>,
     done: watch::Sender<Outcome>,
 ) {
-    let begun = shared.clock.now();
     let mut control = std::pin::pin!(control.run());
     let outcome = tokio::select! {
         biased;
         outcome = &mut control => outcome,
         () = shared.late() => {
-            let took = shared.clock.now() - begun;
-            let report = control::report(&shared, &[], Closed::InBackground, took);
-            done.send_replace(Some(Ok(report)));
+            done.send_replace(Some(Ok(Report::of(&shared, Closed::InBackground))));
             drop(control.await);
             isolate::discard(topics);
             return;
@@ -150,8 +158,37 @@ impl Running {
         self.shared.stats()
     }
 
-    /// Runs until `stop` is ready, then shuts down within the default deadline; or until the
-    /// membership is over.
+    /// A view of the consumer that can be cloned and kept where this handle is not, such as in a
+    /// task that publishes the statistics while [`until`](Self::until) waits.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use kpipe_core::Running;
+    /// # async fn run(running: Running, stop: impl Future<Output = ()>) -> Result<(), kpipe_core::Error> {
+    /// let monitor = running.monitor();
+    /// tokio::spawn(async move {
+    ///     while !monitor.has_ended() {
+    ///         let stats = monitor.stats();
+    ///         println!("{} in flight, {} failed, lag {:?}", stats.in_flight, stats.failed, stats.lag());
+    ///         tokio::time::sleep(Duration::from_secs(10)).await;
+    ///     }
+    /// });
+    /// let report = running.until(stop).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn monitor(&self) -> Monitor {
+        Monitor { shared: self.shared.clone(), outcome: self.outcome.clone() }
+    }
+
+    /// Runs until `stop` is ready, then shuts down within
+    /// [`shutdown_deadline`](Consumer::shutdown_deadline); or until the membership is over.
+    ///
+    /// `stop` is a future like any other: if handlers block every worker thread of the runtime,
+    /// nobody polls it, and tokio's own signals (`tokio::signal::ctrl_c`) are not noticed either. Run
+    /// code that blocks with `tokio::task::spawn_blocking`. A service that cannot rely on that waits
+    /// for its signal on a thread outside the runtime and calls [`shutdown`](Self::shutdown) there,
+    /// which needs no worker (`futures::executor::block_on` will do).
     ///
     /// # Errors
     /// [`ErrorKind::Client`] if the client failed in a way that it cannot go on from.
@@ -170,7 +207,8 @@ impl Running {
 
     /// Stops intake, drains, commits and leaves the group, in that order, within `deadline` (G10).
     /// Attempts that are not finished when four fifths of it are over (or all but 3 s) are
-    /// cancelled and reported as abandoned; their records are delivered again.
+    /// cancelled and reported as abandoned; their records are delivered again. May be awaited on any
+    /// thread, in a runtime or not.
     ///
     /// # Errors
     /// [`ErrorKind::Client`] if the membership had already ended with an error.
@@ -188,6 +226,40 @@ impl Running {
                 Err(Error::new(ErrorKind::Client, "the control loop ended without a report"))
             }
         }
+    }
+}
+
+/// A view of a consumer that can be cloned and kept anywhere; made by [`Running::monitor`]. It neither
+/// keeps the consumer running nor stops it.
+#[derive(Clone)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+    outcome: watch::Receiver<Outcome>,
+}
+
+impl Monitor {
+    /// What the consumer looks like now, or looked like at its end. Cheap enough to be called every
+    /// second.
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+
+    /// Whether the consumer has ended: shut down, or out of the group for good. Why is the result of
+    /// [`Running::until`] or [`Running::shutdown`].
+    pub fn has_ended(&self) -> bool {
+        self.outcome.borrow().is_some() || self.outcome.has_changed().is_err()
+    }
+
+    /// Waits until [`has_ended`](Self::has_ended). Cancel safe.
+    pub async fn ended(&self) {
+        // An error means that the control loop is gone without a word: ended as well.
+        let _ = self.outcome.clone().wait_for(Option::is_some).await;
+    }
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Monitor").field("ended", &self.has_ended()).finish_non_exhaustive()
     }
 }
 

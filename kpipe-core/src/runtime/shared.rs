@@ -1,8 +1,9 @@
 //! What the control loop and the user's handle both see.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
@@ -10,8 +11,8 @@ use tokio::time::Instant;
 
 use super::epoch::Epoch;
 use crate::budget::Budget;
-use crate::observe::Stats;
-use crate::partition::Counts;
+use crate::observe::{FailedRecord, Stats};
+use crate::partition::{Closing, Counts};
 use crate::record::TopicPartition;
 use crate::source::{Clock, Traffic};
 use crate::wake::{Reasons, Signal};
@@ -23,10 +24,14 @@ pub(super) struct Shared {
     /// Wakes the control loop.
     pub(super) control: Arc<Signal>,
     pub(super) epochs: RwLock<BTreeMap<TopicPartition, Arc<Epoch>>>,
-    /// The counts of epochs that ended.
-    closed: Mutex<Counts>,
+    /// What epochs that ended leave in the books.
+    closed: Mutex<Past>,
     /// What was last acknowledged for each partition that this member ever had.
     committed: Mutex<BTreeMap<TopicPartition, i64>>,
+    /// What a shutdown wants to be committed for the epochs that it closed.
+    last_wanted: Mutex<BTreeMap<TopicPartition, i64>>,
+    /// Partitions that are this member's and cannot be consumed for now, and why.
+    pub(super) failed: Mutex<BTreeMap<TopicPartition, String>>,
     pub(super) log_ends: Mutex<HashMap<TopicPartition, i64>>,
     pub(super) traffic: Mutex<Traffic>,
     pub(super) commits: AtomicU64,
@@ -34,6 +39,18 @@ pub(super) struct Shared {
     pub(super) client_errors: AtomicU64,
     /// When to be gone, once a shutdown was asked for.
     stop_by: watch::Sender<Option<Instant>>,
+    /// When that was.
+    stop_asked: OnceLock<Instant>,
+}
+
+/// What epochs that ended leave in the books.
+#[derive(Default)]
+struct Past {
+    counts: Counts,
+    /// Records that had failed and stayed until their epoch ended.
+    failed: u64,
+    /// The lowest of them in each partition; of the last epoch, if it had one.
+    first_failed: BTreeMap<TopicPartition, FailedRecord>,
 }
 
 impl Shared {
@@ -45,18 +62,22 @@ impl Shared {
             epochs: RwLock::default(),
             closed: Mutex::default(),
             committed: Mutex::default(),
+            last_wanted: Mutex::default(),
+            failed: Mutex::default(),
             log_ends: Mutex::default(),
             traffic: Mutex::default(),
             commits: AtomicU64::new(0),
             commit_failures: AtomicU64::new(0),
             client_errors: AtomicU64::new(0),
             stop_by: watch::Sender::new(None),
+            stop_asked: OnceLock::new(),
         }
     }
 
     /// Asks for a shutdown by then; of several wishes the earliest counts (R11: only the first one
     /// begins it).
     pub(super) fn stop(&self, by: Instant) {
+        self.stop_asked.get_or_init(|| self.clock.now());
         self.stop_by.send_modify(|stop_by| {
             *stop_by = Some(stop_by.map_or(by, |earlier| earlier.min(by)));
         });
@@ -66,6 +87,12 @@ impl Shared {
     /// When to be gone, if a shutdown was asked for.
     pub(super) fn stop_by(&self) -> Option<Instant> {
         *self.stop_by.borrow()
+    }
+
+    /// How long ago a shutdown was first asked for.
+    pub(super) fn stopping_for(&self) -> Duration {
+        let now = self.clock.now();
+        self.stop_asked.get().map_or(Duration::ZERO, |asked| now.saturating_duration_since(*asked))
     }
 
     /// Waits until the time to be gone has come.
@@ -105,11 +132,45 @@ impl Shared {
     }
 
     /// Takes an ended epoch off the books; its counts stay in the totals.
-    pub(super) fn retire(&self, epoch: &Epoch) {
+    pub(super) fn retire(&self, epoch: &Epoch, closing: Closing) {
         // Under the same lock as a reader of both, so that no count is seen twice or not at all.
         let mut epochs = self.epochs.write();
         epochs.remove(&epoch.id);
-        *self.closed.lock() += epoch.partition.view().counts;
+        let view = epoch.partition.view();
+        let mut closed = self.closed.lock();
+        closed.counts += view.counts;
+        closed.failed += closing.held;
+        match view.first_held {
+            Some(first) => closed.first_failed.insert(epoch.id.clone(), first.into()),
+            None => closed.first_failed.remove(&epoch.id),
+        };
+    }
+
+    /// Notes what a shutdown wants to be committed.
+    pub(super) fn want(&self, last: &[(Arc<Epoch>, i64)]) {
+        let mut wanted = self.last_wanted.lock();
+        wanted.extend(last.iter().map(|(epoch, next)| (epoch.id.clone(), *next)));
+    }
+
+    /// What was, or still is, to be committed and the broker has not acknowledged.
+    pub(super) fn uncommitted(&self) -> BTreeMap<TopicPartition, i64> {
+        let mut wanted = self.last_wanted.lock().clone();
+        for (id, epoch) in &*self.epochs.read() {
+            wanted.extend(epoch.partition.to_commit().map(|next| (id.clone(), next)));
+        }
+        let committed = self.committed.lock();
+        wanted.retain(|id, next| committed.get(id) != Some(next));
+        wanted
+    }
+
+    /// The lowest failed record of each partition that ended with one, or has one now.
+    pub(super) fn first_failed(&self) -> BTreeMap<TopicPartition, FailedRecord> {
+        let epochs = self.epochs.read();
+        let mut failed = self.closed.lock().first_failed.clone();
+        for (id, epoch) in &*epochs {
+            failed.extend(epoch.partition.view().first_held.map(|held| (id.clone(), held.into())));
+        }
+        failed
     }
 
     pub(super) fn acknowledged(&self, epoch: &Epoch, next: i64) {
@@ -125,7 +186,11 @@ impl Shared {
         let now = self.clock.now();
         let mut stats = Stats::default();
         let epochs = self.epochs.read();
-        stats.count(*self.closed.lock());
+        {
+            let closed = self.closed.lock();
+            stats.count(closed.counts);
+            stats.abandoned_failed = closed.failed;
+        }
         let log_ends = self.log_ends.lock();
         for (id, epoch) in &*epochs {
             let end = log_ends.get(id).copied();
@@ -136,6 +201,14 @@ impl Shared {
         stats.in_flight = usage.slots;
         stats.held = usage.held;
         stats.bytes_held = usage.bytes;
+        let limits = self.budget.limits();
+        stats.max_in_flight = limits.in_flight;
+        stats.max_held = limits.held;
+        stats.full = self.budget.is_full();
+        let failed = self.failed.lock();
+        stats.failed_partitions =
+            failed.iter().map(|(partition, why)| (partition.clone(), why.clone())).collect();
+        drop(failed);
         stats.commits = self.commits.load(Relaxed);
         stats.commit_failures = self.commit_failures.load(Relaxed);
         stats.client_errors = self.client_errors.load(Relaxed);

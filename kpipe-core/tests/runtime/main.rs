@@ -13,5 +13,6 @@ mod runtime_end;
 mod settings;
 mod shutdown;
 mod stopping;
+mod telling;
 mod user_code;
 mod wakeups;

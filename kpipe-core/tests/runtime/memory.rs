@@ -39,6 +39,7 @@ struct State {
     take_panics: bool,
     control_thread: bool,
     closed: bool,
+    close_hangs: bool,
     taken: u64,
     takes: u64,
 }
@@ -118,6 +119,11 @@ impl Cluster {
     /// Lets every look into a queue panic.
     pub(crate) fn panic_at_takes(&self) {
         self.state().take_panics = true;
+    }
+
+    /// Lets the close never end.
+    pub(crate) fn hang_at_close(&self) {
+        self.state().close_hangs = true;
     }
 
     /// Has the control loop run on a thread of its own.
@@ -276,8 +282,13 @@ impl Source for Member {
     }
 
     fn close(self: Box<Self>, _: Duration) -> BoxFuture<'static, Closed> {
-        self.cluster.state().closed = true;
-        async { Closed::Completely }.boxed()
+        let mut state = self.cluster.state();
+        state.closed = true;
+        if state.close_hangs {
+            futures::future::pending().boxed()
+        } else {
+            async { Closed::Completely }.boxed()
+        }
     }
 }
 

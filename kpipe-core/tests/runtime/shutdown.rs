@@ -27,7 +27,8 @@ async fn a_shutdown_lets_what_runs_end_and_reports() {
     assert!(cluster.closed());
     assert_eq!(
         report.to_string().split("; closed").next().unwrap(),
-        "10 received: 2 passed, 0 dropped, 8 abandoned, 0 duplicate; 2 partitions committed"
+        "10 received: 2 passed, 0 dropped, 8 abandoned, 0 duplicate; positions committed in \
+         2 partitions"
     );
 }
 

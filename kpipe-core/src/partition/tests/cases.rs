@@ -64,19 +64,20 @@ fn a_record_that_stays_holds_its_lane_and_the_frontier() {
     epoch.finish(&runnable[1], End::Passed);
     let view = epoch.partition.view();
     assert_eq!((view.frontier, view.finished_beyond, view.waiting, view.held), (0, 1, 1, 1));
-    assert_eq!(view.first_held, Some(HeldRecord { offset: 0, error: "refused".into() }));
+    assert_eq!(view.first_held, Some(HeldRecord { offset: 0, failed: "refused".into() }));
     assert!(epoch.partition.is_idle(), "what stays does not run");
     assert_eq!(epoch.partition.to_commit(), None);
 }
 
 #[test]
-fn the_first_that_stays_is_named_with_its_offset() {
+fn of_those_that_stay_the_lowest_is_named() {
     let epoch = Epoch::new(0, Some(0), 10);
     let runnable = epoch.admit([3, 10, 11]);
     epoch.finish(&runnable[1], End::Held("one".into()));
     epoch.finish(&runnable[0], End::Held("two".into()));
+    epoch.finish(&runnable[2], End::Held("three".into()));
     let first = epoch.partition.view().first_held.unwrap();
-    assert_eq!((first.offset, first.error.as_str()), (10, "one"));
+    assert_eq!((first.offset, first.failed.error.as_str()), (3, "two"), "the frontier is at 3");
 }
 
 /// G7: nothing counts and nothing moves after the close.

@@ -118,7 +118,8 @@ impl Naive {
             End::Passed => State::Passed,
             End::Dropped => State::Dropped,
             End::Held(_) => {
-                self.first_held.get_or_insert(offset);
+                let first = self.first_held.get_or_insert(offset);
+                *first = offset.min(*first);
                 State::Held
             }
             End::Abandoned => State::GivenUp,
