@@ -15,7 +15,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer};
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 const TOPIC: &str = "orders";
@@ -204,6 +204,20 @@ async fn a_broker_that_goes_away_is_an_error_and_not_the_end() {
     broker.fill(0, 5);
     let (assignment, arrivals) = &held[&0];
     assert_eq!(take(assignment, arrivals, 5).await.len(), 5);
+    source.close(SOON).await;
+}
+
+/// The client would ask again with the same settings for ever, and the consumer would stand still.
+#[tokio::test]
+async fn a_session_timeout_that_the_broker_refuses_ends_the_membership() {
+    let broker = Broker::with_topic(1);
+    let refusal = RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT;
+    broker.cluster.request_errors(RDKafkaApiKey::JoinGroup, &[refusal]);
+    let mut source = broker.join().await;
+    let event = tokio::time::timeout(SOON, source.next_event()).await.expect("an event");
+    let Event::Error(error) = event else { panic!("{event:?}") };
+    assert!(error.fatal, "{error}");
+    assert!(error.message.contains("group.min.session.timeout.ms"), "{error}");
     source.close(SOON).await;
 }
 

@@ -1,18 +1,28 @@
 //! Settings from a file or the environment, with the same checks and the same words as from code.
 
+mod scalar;
+mod variables;
+
+use std::ffi::OsString;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::value::{Error as ValueError, StringDeserializer};
 
+use self::scalar::{Named, Scalar};
+use self::variables::{Names, Variables};
 use super::{Consumer, NullKeys, Ordering};
 use crate::error::{Error, ErrorKind};
 use crate::failure::OnFailure;
 use crate::source::StartAt;
 
 /// Settings of a [`Consumer`] as they stand in a file or the environment, all optional; what is not
-/// there stays as the code has it. Durations are written `"30s"` or `"5m"`, sizes `"64MiB"`, or
-/// either as a plain number of milliseconds or bytes. Unknown fields are refused.
+/// there, or null, stays as the code has it. Unknown fields are refused.
+///
+/// - Durations: `"30s"`, `"5m"`, `"1h 30m"`, `"250ms"`, or a plain number of milliseconds.
+/// - Sizes: `"64MiB"`, `"1GiB"` (powers of 1024), `"64MB"`, `"64M"` (powers of 1000), or a plain
+///   number of bytes.
+/// - Numbers may have separators where they are text: `"10_000"`, `"10,000"`.
+/// - `attempt_deadline` may also be `off`, `none` or `false`.
 ///
 /// ```
 /// use kpipe_core::{Consumer, ConsumerConfig};
@@ -49,7 +59,8 @@ pub struct ConsumerConfig {
     pub max_finished_beyond: Option<u64>,
     /// See [`Consumer::commit_interval`].
     pub commit_interval: Option<Duration>,
-    /// See [`Consumer::attempt_deadline`] and, for `off`, [`Consumer::no_attempt_deadline`].
+    /// See [`Consumer::attempt_deadline`] and, for `off`, `none` and `false`,
+    /// [`Consumer::no_attempt_deadline`].
     pub attempt_deadline: Option<AttemptDeadline>,
     /// See [`Consumer::on_failure`]: `hold` or `drop`.
     pub on_failure: Option<OnFailure>,
@@ -68,19 +79,21 @@ pub struct ConsumerConfig {
 pub enum AttemptDeadline {
     /// So long.
     After(Duration),
-    /// For ever: `off`. See the warning at [`Consumer::no_attempt_deadline`].
+    /// For ever: `off`, `none` or `false`. See the warning at [`Consumer::no_attempt_deadline`].
     Off,
 }
 
 impl ConsumerConfig {
     /// Reads the settings from the process's environment: for the prefix `BILLING_`, the variable
-    /// `BILLING_MAX_IN_FLIGHT` is the field `max_in_flight`. Variables that name no field are left
-    /// alone, since others may share the prefix.
+    /// `BILLING_MAX_IN_FLIGHT` is the field `max_in_flight`. Variables that have the prefix and name
+    /// no field are left alone, since others may share it, but logged by name in one warning: a
+    /// setting that is misspelt would otherwise be ignored in silence.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`], naming the field, the value and what is accepted.
+    /// [`ErrorKind::Config`], naming the variable, the value and what is accepted; also for a value
+    /// that is not UTF-8.
     pub fn from_env(prefix: &str) -> Result<Self, Error> {
-        Self::from_vars(prefix, std::env::vars())
+        Self::from_os_vars(prefix, std::env::vars_os())
     }
 
     /// Reads the settings from names and values like those of an environment.
@@ -94,19 +107,51 @@ impl ConsumerConfig {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Config`], naming the field, the value and what is accepted.
+    /// [`ErrorKind::Config`], naming the variable, the value and what is accepted.
     pub fn from_vars(
         prefix: &str,
         vars: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, Error> {
-        let fields = vars.into_iter().filter_map(|(name, value)| {
-            let field = name.strip_prefix(prefix)?.to_ascii_lowercase();
-            FIELDS.contains(&field.as_str()).then_some((field, value.into()))
-        });
-        let object = serde_json::Value::Object(fields.collect());
+        Self::from_os_vars(
+            prefix,
+            vars.into_iter().map(|(name, value)| (name.into(), value.into())),
+        )
+    }
+
+    fn from_os_vars(
+        prefix: &str,
+        vars: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, Error> {
+        let vars = Variables::of(prefix, vars)?;
+        vars.warn_of_strangers();
+        let object = serde_json::Value::Object(vars.fields);
         let written = serde_json::from_value::<Written>(object)
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
-        Self::try_from(written)
+        Self::read(written, &vars.names)
+    }
+
+    /// Reads what a format handed over. `names` has the names of the fields as the user wrote them,
+    /// where they differ.
+    fn read(written: Written, names: &Names) -> Result<Self, Error> {
+        let named = |field| Named { field: names.get(field).map_or(field, String::as_str) };
+        Ok(Self {
+            group_id: named("group_id").text(written.group_id)?,
+            ordering: named("ordering")
+                .choice(written.ordering, "parallel, key, partition or sequential")?,
+            null_keys: named("null_keys").choice(written.null_keys, "unordered or serial")?,
+            max_in_flight: named("max_in_flight").number(written.max_in_flight)?,
+            max_held: named("max_held").number(written.max_held)?,
+            bytes_in_hand: named("bytes_in_hand").size(written.bytes_in_hand)?,
+            max_finished_beyond: named("max_finished_beyond")
+                .number(written.max_finished_beyond)?,
+            commit_interval: named("commit_interval").duration(written.commit_interval)?,
+            attempt_deadline: named("attempt_deadline").deadline(written.attempt_deadline)?,
+            on_failure: named("on_failure").choice(written.on_failure, "hold or drop")?,
+            start_at: named("start_at").choice(written.start_at, "earliest, latest or fail")?,
+            drain_deadline: named("drain_deadline").duration(written.drain_deadline)?,
+            shutdown_deadline: named("shutdown_deadline").duration(written.shutdown_deadline)?,
+            first_poll_inline: named("first_poll_inline").flag(written.first_poll_inline)?,
+        })
     }
 }
 
@@ -171,7 +216,7 @@ const FIELDS: [&str; 14] = [
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Written {
-    group_id: Option<String>,
+    group_id: Option<Scalar>,
     ordering: Option<Scalar>,
     null_keys: Option<Scalar>,
     max_in_flight: Option<Scalar>,
@@ -187,119 +232,11 @@ struct Written {
     first_poll_inline: Option<Scalar>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Scalar {
-    Number(u64),
-    Flag(bool),
-    Other(f64),
-    Text(String),
-}
-
 impl TryFrom<Written> for ConsumerConfig {
     type Error = Error;
 
     fn try_from(written: Written) -> Result<Self, Error> {
-        let duration = |field, value: Option<Scalar>| value.map(|v| v.duration(field)).transpose();
-        let number = |field, value: Option<Scalar>| value.map(|v| v.number(field)).transpose();
-        Ok(Self {
-            group_id: written.group_id,
-            ordering: choice(
-                "ordering",
-                written.ordering,
-                "parallel, key, partition or sequential",
-            )?,
-            null_keys: choice("null_keys", written.null_keys, "unordered or serial")?,
-            max_in_flight: number("max_in_flight", written.max_in_flight)?,
-            max_held: number("max_held", written.max_held)?,
-            bytes_in_hand: written.bytes_in_hand.map(|v| v.size("bytes_in_hand")).transpose()?,
-            max_finished_beyond: number("max_finished_beyond", written.max_finished_beyond)?,
-            commit_interval: duration("commit_interval", written.commit_interval)?,
-            attempt_deadline: written
-                .attempt_deadline
-                .map(|value| match value {
-                    Scalar::Text(text) if text == "off" => Ok(AttemptDeadline::Off),
-                    value => value.duration("attempt_deadline").map(AttemptDeadline::After),
-                })
-                .transpose()?,
-            on_failure: choice("on_failure", written.on_failure, "hold or drop")?,
-            start_at: choice("start_at", written.start_at, "earliest, latest or fail")?,
-            drain_deadline: duration("drain_deadline", written.drain_deadline)?,
-            shutdown_deadline: duration("shutdown_deadline", written.shutdown_deadline)?,
-            first_poll_inline: written
-                .first_poll_inline
-                .map(|value| value.flag("first_poll_inline"))
-                .transpose()?,
-        })
-    }
-}
-
-fn choice<'de, T: Deserialize<'de>>(
-    field: &str,
-    value: Option<Scalar>,
-    accepted: &str,
-) -> Result<Option<T>, Error> {
-    let Some(value) = value else { return Ok(None) };
-    let text = value.text();
-    let names = StringDeserializer::<ValueError>::new(text.clone());
-    T::deserialize(names)
-        .map(Some)
-        .map_err(|_| Error::config(field, text, format_args!("must be {accepted}")))
-}
-
-impl Scalar {
-    fn text(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Flag(flag) => flag.to_string(),
-            Self::Other(number) => number.to_string(),
-            Self::Text(text) => text.clone(),
-        }
-    }
-
-    fn duration(&self, field: &str) -> Result<Duration, Error> {
-        match self {
-            Self::Number(ms) => Some(Duration::from_millis(*ms)),
-            Self::Text(text) => text
-                .parse()
-                .map(Duration::from_millis)
-                .ok()
-                .or_else(|| humantime::parse_duration(text).ok()),
-            Self::Flag(_) | Self::Other(_) => None,
-        }
-        .ok_or_else(|| {
-            let accepted = "must be a duration like \"30s\", \"5m\" or \"250ms\"";
-            Error::config(field, self.text(), accepted)
-        })
-    }
-
-    fn size(&self, field: &str) -> Result<u64, Error> {
-        match self {
-            Self::Number(bytes) => Some(*bytes),
-            Self::Text(text) => text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()),
-            Self::Flag(_) | Self::Other(_) => None,
-        }
-        .ok_or_else(|| {
-            Error::config(field, self.text(), "must be a size like \"64MiB\" or a number of bytes")
-        })
-    }
-
-    fn number(&self, field: &str) -> Result<u64, Error> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Text(text) => text.replace(['_', ','], "").parse().ok(),
-            Self::Flag(_) | Self::Other(_) => None,
-        }
-        .ok_or_else(|| Error::config(field, self.text(), "must be a whole number, not negative"))
-    }
-
-    fn flag(&self, field: &str) -> Result<bool, Error> {
-        match self {
-            Self::Flag(flag) => Some(*flag),
-            Self::Text(text) => text.parse().ok(),
-            Self::Number(_) | Self::Other(_) => None,
-        }
-        .ok_or_else(|| Error::config(field, self.text(), "must be true or false"))
+        Self::read(written, &Names::new())
     }
 }
 
@@ -381,8 +318,21 @@ mod tests {
 
     #[test]
     fn deadlines_can_be_turned_off() {
-        let config = json(r#"{"attempt_deadline": "off"}"#).unwrap();
-        assert_eq!(Consumer::new("g").configure(&config).settings.attempt_deadline, None);
+        for off in [r#""off""#, r#""OFF""#, r#""none""#, r#""False""#, "false"] {
+            let config = json(&format!(r#"{{"attempt_deadline": {off}}}"#)).unwrap();
+            assert_eq!(config.attempt_deadline, Some(AttemptDeadline::Off), "{off}");
+            assert_eq!(Consumer::new("g").configure(&config).settings.attempt_deadline, None);
+        }
+        let config = json(r#"{"attempt_deadline": null}"#).unwrap();
+        assert_eq!(config.attempt_deadline, None);
+    }
+
+    #[test]
+    fn sizes_are_binary_with_an_i_and_decimal_without() {
+        for (text, bytes) in [("64MiB", 64 << 20), ("64M", 64_000_000), ("64MB", 64_000_000)] {
+            let config = json(&format!(r#"{{"bytes_in_hand": "{text}"}}"#)).unwrap();
+            assert_eq!(config.bytes_in_hand, Some(bytes), "{text}");
+        }
     }
 
     #[test]
@@ -402,15 +352,61 @@ mod tests {
                 r#"{"drain_deadline": true}"#,
                 "drain_deadline = true: must be a duration like \"30s\", \"5m\" or \"250ms\"",
             ),
+            (
+                r#"{"attempt_deadline": "never"}"#,
+                "attempt_deadline = never: must be a duration like \"30s\", \"5m\" or \"250ms\", or off",
+            ),
+            (r#"{"group_id": 7}"#, "group_id = 7: must be text in quotes"),
+            (r#"{"max_held": [1]}"#, "max_held = [1]: must be a whole number"),
+            (
+                r#"{"commit_interval": {"secs":1}}"#,
+                "commit_interval = {\"secs\":1}: must be a duration",
+            ),
+            (
+                r#"{"commit_interval": {"$__toml_private_datetime": "07:32:00"}}"#,
+                "commit_interval = 07:32:00: must be a duration",
+            ),
+            (r#"{"max_held": 1e300}"#, "max_held = 1e300: must be a whole number"),
+            (r#"{"ordering": ["key"]}"#, "ordering = [\"key\"]: must be parallel"),
         ] {
             assert!(json(text).unwrap_err().starts_with(error), "{text}: {:?}", json(text));
         }
         assert!(json(r#"{"max_inflight": 1}"#).unwrap_err().contains("max_inflight"));
     }
 
+    fn vars(vars: &[(&str, &str)]) -> Result<ConsumerConfig, String> {
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        ConsumerConfig::from_vars("APP_", vars).map_err(|error| error.to_string())
+    }
+
     #[test]
     fn variables_that_are_not_ours_are_left_alone() {
-        let vars = [("APP_NAME".to_owned(), "x".to_owned()), ("HOME".to_owned(), "/".to_owned())];
-        assert_eq!(ConsumerConfig::from_vars("APP_", vars).unwrap(), ConsumerConfig::default());
+        let config = vars(&[("APP_NAME", "x"), ("HOME", "/"), ("MAX_HELD", "x")]).unwrap();
+        assert_eq!(config, ConsumerConfig::default());
+    }
+
+    #[test]
+    fn a_refused_variable_is_named_as_written() {
+        let text = vars(&[("APP_MAX_HELD", "many")]).unwrap_err();
+        assert_eq!(text, "APP_MAX_HELD = many: must be a whole number, not negative");
+        let text = vars(&[("APP_ordering", "keys")]).unwrap_err();
+        assert!(text.starts_with("APP_ordering = keys: must be parallel"), "{text}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_utf_8_is_an_error_only_where_it_is_ours() {
+        use std::os::unix::ffi::OsStringExt;
+        let broken = || OsString::from_vec(vec![b'a', 0xff]);
+        let mut name = OsString::from("APP_");
+        name.push(broken());
+        let others = [(broken(), broken()), (name, "x".into()), ("APP_NAME".into(), broken())];
+        let config = ConsumerConfig::from_os_vars("APP_", others.clone()).unwrap();
+        assert_eq!(config, ConsumerConfig::default());
+        let ours = ("APP_MAX_HELD".into(), broken());
+        let error = ConsumerConfig::from_os_vars("APP_", others.into_iter().chain([ours]));
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert_eq!(error.to_string(), "APP_MAX_HELD = a\u{fffd}: must be UTF-8");
     }
 }

@@ -22,5 +22,5 @@ mod shared;
 pub(crate) use self::epoch::Epoch;
 pub(crate) use self::intake::Work;
 pub use self::report::Report;
-pub use self::running::{Monitor, Running};
 pub(crate) use self::running::start;
+pub use self::running::{Monitor, Running};

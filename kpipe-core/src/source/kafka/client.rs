@@ -170,9 +170,13 @@ impl ClientContext for Hook {
         if code.is_some_and(errors::is_refusal) {
             *self.shared.refusal.lock() = Some(reason.to_owned());
         }
-        let fatal = code == Some(Code::Fatal);
-        self.shared
-            .notify(Notice::Event(Event::Error(SourceError { message: reason.to_owned(), fatal })));
+        let refused = code.and_then(errors::refused_settings);
+        let fatal = code == Some(Code::Fatal) || refused.is_some();
+        let message = match refused {
+            Some(hint) => format!("{reason}: {hint}"),
+            None => reason.to_owned(),
+        };
+        self.shared.notify(Notice::Event(Event::Error(SourceError { message, fatal })));
     }
 }
 

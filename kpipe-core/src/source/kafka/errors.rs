@@ -112,6 +112,19 @@ pub(super) fn is_refusal(code: Code) -> bool {
     )
 }
 
+/// What to change if the group refused this member for its settings. The client would ask again with
+/// the same ones for ever.
+pub(super) fn refused_settings(code: Code) -> Option<&'static str> {
+    match code {
+        Code::InvalidSessionTimeout => Some(
+            "session.timeout.ms must lie between the brokers' group.min.session.timeout.ms (6000 by \
+             default) and group.max.session.timeout.ms (1800000)",
+        ),
+        Code::InvalidGroupId => Some("the brokers do not accept the group's id"),
+        _ => None,
+    }
+}
+
 /// librdkafka's words for a code.
 pub(super) fn describe(code: i32) -> String {
     known(code).map_or_else(|| format!("error {code}"), |code| code.to_string())

@@ -11,6 +11,10 @@ const OVERHEAD: u64 = 366;
 const SMALL: u64 = 64;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+/// The most that is fetched ahead for a partition, however large the budget: in messages,
+pub(super) const MOST_QUEUED: u64 = 100_000;
+/// and in KiB of payload.
+pub(super) const MOST_QUEUED_KIB: u64 = 64 * KIB;
 
 /// Limits for one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +37,8 @@ impl Limits {
     /// would crawl; there the number of partitions wins over the budget.
     pub(super) fn derive(budget: u64, partitions: u64) -> Self {
         let half = budget / partitions.max(1) / 2;
-        let payload = half.clamp(64 * KIB, 64 * MIB);
-        let queued_messages = (half / OVERHEAD).clamp(128, 100_000);
+        let payload = half.clamp(64 * KIB, MOST_QUEUED_KIB * KIB);
+        let queued_messages = (half / OVERHEAD).clamp(128, MOST_QUEUED);
         Self {
             queued_kib: payload / KIB,
             queued_messages,

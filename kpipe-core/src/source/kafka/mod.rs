@@ -16,6 +16,7 @@
 //! librdkafka's log lines reach `tracing` with the target `kpipe::librdkafka`: warnings and errors
 //! always, more if a subscriber wants more. What it does at each level is its option `debug`.
 
+mod addresses;
 mod assign;
 mod client;
 mod close;
@@ -87,9 +88,20 @@ use crate::record::TopicPartition;
 /// `bootstrap.servers`, `allow.auto.create.topics`; and with `group.protocol=consumer` what the broker
 /// decides there: `session.timeout.ms`, `heartbeat.interval.ms`, `partition.assignment.strategy`.
 ///
+/// # Who commits
+///
+/// KPipe does, and nothing else: it commits, for each partition, the offset below which every record
+/// is finished (G1), on [`commit_interval`](crate::Consumer::commit_interval), when a partition is
+/// taken away and at a shutdown. A client that commits or stores offsets by itself commits what was
+/// delivered, finished or not, which is why the options for that are refused.
+///
 /// Passwords, keys and secrets are shown neither by `Debug` nor in errors.
 ///
 /// # Errors
+///
+/// A `session.timeout.ms` that the brokers do not accept (by default they want 6 s to 30 min) is known
+/// only once the group answers: it ends the consumer shortly after its start, with
+/// [`ErrorKind::Client`].
 ///
 /// Starting fails with [`ErrorKind::Config`] for an option that is refused, unknown or out of range
 /// and for a feature that this build lacks, [`ErrorKind::Unreachable`] if no broker answers within the
@@ -103,8 +115,9 @@ pub struct Kafka {
 }
 
 impl Kafka {
-    /// Names the brokers to begin with: `host:port`, separated by commas. One that is up is enough;
-    /// it tells of the others.
+    /// Names the brokers to begin with: `host:port`, separated by commas, the port 9092 if there is
+    /// none. One that is up is enough; it tells of the others. No scheme: encryption and
+    /// authentication are options (`security.protocol`).
     pub fn brokers(addresses: impl Into<String>) -> Self {
         Self {
             brokers: addresses.into(),
@@ -176,9 +189,7 @@ impl Connect for Kafka {
 /// Checks everything, then joins the group.
 fn join(kafka: Kafka, subscription: &Subscription) -> Result<Member, Error> {
     let Kafka { brokers, options, connect_timeout } = kafka;
-    if brokers.trim().is_empty() {
-        return Err(Error::config("brokers", "\"\"", "must be host:port, separated by commas"));
-    }
+    addresses::check(&brokers)?;
     let options = options.check(subscription)?;
     // Whatever librdkafka can find wrong without a broker is reported without one.
     let unlimited = options.to_join(&brokers, subscription, 1)?;

@@ -9,7 +9,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
 use super::client::LOG_TARGET;
-use super::limits::Limits;
+use super::limits::{Limits, MOST_QUEUED, MOST_QUEUED_KIB};
 use crate::error::{Error, ErrorKind};
 use crate::source::Subscription;
 
@@ -47,7 +47,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-const WHO_COMMITS: &str = "KPipe commits what is finished; remove the option (see \"Who commits\")";
+const WHO_COMMITS: &str =
+    "KPipe commits what is finished; remove the option (see \"Who commits\" in the README)";
 
 /// Options that `group.protocol=consumer` moved to the broker.
 const ON_THE_BROKER: &[(&str, &str)] = &[
@@ -103,15 +104,7 @@ impl Options {
         let max_poll_interval = self.millis("max.poll.interval.ms", 300_000, 1..=86_400_000)?;
         let session_timeout = self.millis("session.timeout.ms", 45_000, 1..=3_600_000)?;
         if !on_the_broker && max_poll_interval < session_timeout {
-            return Err(Error::config(
-                "max.poll.interval.ms",
-                max_poll_interval.as_millis(),
-                format_args!(
-                    "must be at least session.timeout.ms ({}), or a member would be given up \
-                     before it is missed",
-                    session_timeout.as_millis()
-                ),
-            ));
+            return Err(self.contradiction(max_poll_interval, session_timeout));
         }
         if let Some(drain) = subscription.drain_deadline
             && drain >= max_poll_interval
@@ -129,6 +122,19 @@ impl Options {
         let log_level = self.number("log_level", 0..=7)?.map_or_else(wanted_log_level, log_level);
         let keeps_its_place = self.get("group.instance.id").is_some() && !on_the_broker;
         Ok(Checked { options: self.clone(), max_poll_interval, keeps_its_place, log_level })
+    }
+
+    /// A member that may be silent for longer than it may process. The option that was given is
+    /// named, not one that stands at its default.
+    fn contradiction(&self, max_poll_interval: Duration, session_timeout: Duration) -> Error {
+        let why = "or a member would be given up before it is missed";
+        let (poll, session) = (max_poll_interval.as_millis(), session_timeout.as_millis());
+        if self.get("max.poll.interval.ms").is_none() {
+            let accepted = format_args!("must be at most max.poll.interval.ms ({poll}), {why}");
+            return Error::config("session.timeout.ms", session, accepted);
+        }
+        let accepted = format_args!("must be at least session.timeout.ms ({session}), {why}");
+        Error::config("max.poll.interval.ms", poll, accepted)
     }
 
     fn refuse(&self, refused: &[(&str, &str)]) -> Result<(), Error> {
@@ -208,8 +214,9 @@ impl Checked {
         partitions: u64,
     ) -> Result<ClientConfig, Error> {
         let limits = Limits::derive(subscription.prefetch_bytes, partitions);
-        self.check_limit("queued.max.messages.kbytes", limits.queued_kib, partitions)?;
-        self.check_limit("queued.min.messages", limits.queued_messages, partitions)?;
+        let (kib, messages) = (limits.queued_kib, limits.queued_messages);
+        self.check_limit("queued.max.messages.kbytes", kib, MOST_QUEUED_KIB, partitions)?;
+        self.check_limit("queued.min.messages", messages, MOST_QUEUED, partitions)?;
         let mut config = self.config(brokers);
         config
             .set("queued.max.messages.kbytes", limits.queued_kib.to_string())
@@ -236,16 +243,22 @@ impl Checked {
     }
 
     /// The user's limits may be lower than the budget's share, not higher.
-    fn check_limit(&self, name: &str, most: u64, partitions: u64) -> Result<(), Error> {
+    fn check_limit(&self, name: &str, limit: u64, most: u64, partitions: u64) -> Result<(), Error> {
         match self.options.number(name, 1..=u64::MAX)? {
-            Some(number) if number > most => Err(Error::config(
-                name,
-                number,
-                format_args!(
-                    "must be at most {most}: the byte budget's share of one of {partitions} \
-                     partitions; give a larger budget instead"
-                ),
-            )),
+            Some(number) if number > limit && limit == most => {
+                let accepted = format_args!("must be at most {most}, whatever `bytes_in_hand` is");
+                Err(Error::config(name, number, accepted))
+            }
+            Some(number) if number > limit => {
+                let share = match partitions {
+                    1 => "what `bytes_in_hand` leaves for one partition".to_owned(),
+                    _ => format!("what `bytes_in_hand` leaves for each of {partitions} partitions"),
+                };
+                let accepted = format_args!(
+                    "must be at most {limit}: {share}; with more of it, up to {most} is accepted"
+                );
+                Err(Error::config(name, number, accepted))
+            }
             _ => Ok(()),
         }
     }

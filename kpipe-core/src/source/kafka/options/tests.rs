@@ -53,7 +53,7 @@ fn what_would_undo_a_promise_is_refused_by_name() {
     assert_eq!(
         refusal(&[("enable.auto.commit", "true")]),
         "enable.auto.commit = true: KPipe commits what is finished; remove the option \
-         (see \"Who commits\")"
+         (see \"Who commits\" in the README)"
     );
 }
 
@@ -83,6 +83,13 @@ fn intervals_that_contradict_each_other_are_refused() {
             "max.poll.interval.ms = 6000: must be at least session.timeout.ms (45000)"
         )
     );
+    assert_eq!(
+        refusal(&[("session.timeout.ms", "600000")]),
+        "session.timeout.ms = 600000: must be at most max.poll.interval.ms (300000), or a member \
+         would be given up before it is missed"
+    );
+    let text = refusal(&[("session.timeout.ms", "7000"), ("max.poll.interval.ms", "6000")]);
+    assert!(text.starts_with("max.poll.interval.ms = 6000: "), "{text}");
     let equal = [("max.poll.interval.ms", "6000"), ("session.timeout.ms", "6000")];
     assert_eq!(
         options(&equal).check(&subscription()).unwrap().max_poll_interval,
@@ -130,11 +137,23 @@ fn defaults_can_be_overridden_and_promises_cannot() {
 #[test]
 fn the_budget_is_the_upper_limit_of_what_is_fetched_ahead() {
     assert!(to_join(&[("queued.max.messages.kbytes", "8192")], 8).is_ok());
-    let error = to_join(&[("queued.max.messages.kbytes", "8193")], 8).err().unwrap();
+    let refused = |name, value, partitions| {
+        let error = to_join(&[(name, value)], partitions).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        error.to_string()
+    };
     assert_eq!(
-        error.to_string(),
-        "queued.max.messages.kbytes = 8193: must be at most 8192: the byte budget's share of one \
-         of 8 partitions; give a larger budget instead"
+        refused("queued.max.messages.kbytes", "8193", 8),
+        "queued.max.messages.kbytes = 8193: must be at most 8192: what `bytes_in_hand` leaves for \
+         each of 8 partitions; with more of it, up to 65536 is accepted"
+    );
+    assert_eq!(
+        refused("queued.min.messages", "100001", 1),
+        "queued.min.messages = 100001: must be at most 100000, whatever `bytes_in_hand` is"
+    );
+    assert_eq!(
+        refused("queued.max.messages.kbytes", "65537", 1),
+        "queued.max.messages.kbytes = 65537: must be at most 65536, whatever `bytes_in_hand` is"
     );
 }
 
