@@ -29,6 +29,12 @@ pub(super) enum Event {
         epoch: u64,
         what: What,
     },
+    /// A handler has come to its good end, which is all that finishes a record.
+    Handled {
+        member: usize,
+        partition: i32,
+        offset: i64,
+    },
     /// A commit reached the coordinator.
     Asked {
         member: usize,
@@ -106,6 +112,8 @@ struct Epoch {
 pub(super) struct Member {
     pub(super) counts: Counts,
     running: BTreeMap<Scope, i64>,
+    /// Records whose handlers have ended well and of which the runtime has not told yet.
+    handled: BTreeSet<(i32, i64)>,
     attempts: u64,
     in_hand: u64,
     dead: bool,
@@ -143,6 +151,11 @@ impl Checker {
             Event::Truncated { partition, before } => {
                 let log = self.logs.entry(*partition).or_default();
                 log.first = log.first.max(*before);
+                Ok(())
+            }
+            Event::Handled { member, partition, offset } => {
+                let member = self.members.entry(*member).or_default();
+                member.handled.insert((*partition, *offset));
                 Ok(())
             }
             Event::Asked { member, partition, next } => self.asked(*member, *partition, *next),
@@ -262,6 +275,14 @@ impl Checker {
         let (member, epoch) = self.of(id);
         hold!("G8", epoch.running.remove(&offset), "{offset} of {} ends and does not run", id.1);
         member.attempts -= 1;
+        let handled = member.handled.remove(&(id.1, offset));
+        let passed = outcome == Outcome::Passed;
+        hold!(
+            "G1",
+            handled || !passed,
+            "{offset} of {} passes, and its handler has not ended",
+            id.1
+        );
         // What is held goes on to block its order.
         let closed = epoch.closed;
         if let Some(scope) = scope.filter(|_| outcome != Outcome::Held || closed) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::check::{Checker, Violation};
+use super::check::{Checker, Event, Violation};
 use super::course::{Course, Tracer};
 use super::plan::{Act, CALM, Commits, Does, Plan, SETTLED};
 use crate::broker::{AssignFault, Broker, CommitFault, Protocol};
@@ -265,8 +265,16 @@ impl World<'_> {
     fn consumer(&self) -> Consumer {
         let settings = &self.plan.settings;
         let deliveries = self.deliveries.clone();
-        let handler =
-            move |record: Record, context: Context| handle(record, context, deliveries.clone());
+        let (course, member) = (self.course.clone(), self.members.len());
+        let handler = move |record: Record, context: Context| {
+            let (course, deliveries) = (course.clone(), deliveries.clone());
+            let (partition, offset) = (record.partition(), record.offset());
+            async move {
+                handle(record, context, deliveries).await?;
+                course.happened(Event::Handled { member, partition, offset });
+                Ok(())
+            }
+        };
         Consumer::new(GROUP)
             .topic(TOPIC, handler)
             .ordering(settings.ordering)
