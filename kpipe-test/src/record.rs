@@ -64,6 +64,12 @@ impl TestRecord {
         self
     }
 
+    /// Adds a header whose value is null.
+    pub fn null_header(mut self, name: impl Into<String>) -> Self {
+        self.headers.push((name.into(), None));
+        self
+    }
+
     /// Sets the time of its creation, in milliseconds since 1970. Default 0 plus its offset.
     pub fn timestamp(mut self, millis: i64) -> Self {
         self.timestamp = Some(millis);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
-use kpipe_core::Error;
-use kpipe_core::source::{Connect, Source, SourceError, Subscription, Trace};
+use kpipe_core::source::{Connect, Source, Subscription, Trace};
+use kpipe_core::{Error, ErrorKind};
 
 use super::Broker;
-use super::member::{Member, MemberId, Phase};
+use super::member::{Member, MemberId};
 use super::queue::Limits;
 use super::source::Membership;
 use super::state::State;
@@ -18,7 +18,7 @@ use super::state::State;
 /// Connects a consumer to a [`Broker`]: it takes the place of `Kafka`.
 ///
 /// The start does not wait: a broker that is away is joined once it is back. A consumer of a topic that
-/// does not exist ends as soon as it runs, with an error that names the topic.
+/// does not exist does not start ([`ErrorKind::UnknownTopic`]).
 ///
 /// ```
 /// # use kpipe_test::Broker;
@@ -71,8 +71,12 @@ impl Connect for Client {
         let Self { broker, name, rebalance_timeout, trace } = *self;
         let mut state = broker.lock();
         let rebalance_timeout = rebalance_timeout.unwrap_or(state.settings.rebalance_timeout);
-        let id = state.enter(name, rebalance_timeout, &subscription);
+        let entered = state.enter(name, rebalance_timeout, &subscription);
         drop(state);
+        let id = match entered {
+            Ok(id) => id,
+            Err(error) => return ready(Err(error)).boxed(),
+        };
         let source = Membership::new(broker, id, trace, rebalance_timeout);
         ready(Ok(Box::new(source) as Box<dyn Source>)).boxed()
     }
@@ -85,8 +89,11 @@ impl State {
         name: Option<String>,
         rebalance_timeout: Duration,
         subscription: &Subscription,
-    ) -> MemberId {
-        let unknown = subscription.topics.iter().find(|topic| !self.make_topic(topic)).cloned();
+    ) -> Result<MemberId, Error> {
+        if let Some(topic) = subscription.topics.iter().find(|topic| !self.make_topic(topic)) {
+            let message = format!("topic `{topic}` does not exist");
+            return Err(Error::new(ErrorKind::UnknownTopic, message));
+        }
         let topics = subscription.topics.iter().filter_map(|topic| self.topics.get(topic));
         let partitions: u64 = topics.map(|topic| topic.partitions() as u64).sum();
         let id = self.members.len();
@@ -96,15 +103,9 @@ impl State {
             records: self.settings.prefetch_records,
             bytes: (subscription.prefetch_bytes / partitions.max(1)).max(1),
         };
-        let mut member = Member::new(name.into(), group, subscription, rebalance_timeout, limits);
-        if let Some(topic) = unknown {
-            member.phase = Phase::Closed;
-            let message = format!("topic `{topic}` does not exist");
-            member.tell(kpipe_core::source::Event::Error(SourceError { message, fatal: true }));
-        }
-        self.members.push(member);
+        self.members.push(Member::new(name.into(), group, subscription, rebalance_timeout, limits));
         self.join(id);
-        id
+        Ok(id)
     }
 }
 

@@ -82,10 +82,10 @@ impl Broker {
         state.groups[state.find_group(group)?].committed.get(&place).cloned()
     }
 
-    /// Sets what a group has committed, as an administrator does; members that run do not notice.
+    /// Sets what a group without members has committed, as an administrator does.
     ///
     /// # Errors
-    /// If there is no such partition, and for metadata of more than 4,096 bytes.
+    /// If there is no such partition, if the group has members, and for metadata of more than 4,096 bytes.
     pub fn alter_committed(
         &self,
         group: &str,
@@ -101,6 +101,10 @@ impl Broker {
             return Err(Refused(format!("there is no partition {topic}/{partition}")));
         };
         let at = state.group(group);
+        if state.groups[at].members().next().is_some() {
+            let text = format!("group `{group}` has members, and only they commit for it");
+            return Err(Refused(text));
+        }
         state.groups[at].committed.insert(place, Committed { next, metadata });
         Ok(())
     }

@@ -19,7 +19,8 @@ pub enum Protocol {
     /// Everybody gives back everything; once all have, all is dealt out anew.
     #[default]
     Eager,
-    /// Only what moves is given back; once everybody who has to has, it is dealt out.
+    /// Only what moves is given back; once everybody who has to has, it is dealt out. How long a member
+    /// takes to give back counts from the next rebalance on.
     Cooperative,
     /// Only what moves is given back, and each partition is handed on as soon as it is (KIP-848). A commit
     /// of an earlier generation is to be repeated, where the others refuse it for good.

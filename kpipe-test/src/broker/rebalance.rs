@@ -110,6 +110,7 @@ impl State {
 
     /// Cooperative and incremental: asks back what is to move.
     fn ask_back(&mut self, at: usize) {
+        self.wait_for_debtors(at);
         let target = self.target(at);
         let group = &mut self.groups[at];
         group.target = target;
@@ -126,13 +127,26 @@ impl State {
         self.settle(at);
     }
 
-    /// Asks a member to give these back, as far as it was not asked before.
+    /// Cooperative: who has not given back what an earlier rebalance asked for cannot join this one.
+    fn wait_for_debtors(&mut self, at: usize) {
+        let group = &self.groups[at];
+        if group.protocol != Protocol::Cooperative {
+            return;
+        }
+        let debtors = group.slots.iter().filter(|(_, slot)| !slot.asked.is_empty());
+        for id in debtors.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.set_deadline(id);
+        }
+    }
+
+    /// Asks a member to give these back, as far as it was not asked before. An incremental group counts
+    /// the time from now on; a cooperative one's rebalance is over already, and it counts from the next.
     pub(super) fn ask_for(&mut self, at: usize, id: MemberId, mut moving: Vec<TopicPartition>) {
         let group = &mut self.groups[at];
         let generation = group.generation;
         let Some(slot) = group.slots.get_mut(&id) else { return };
         moving.retain(|partition| slot.asked.insert(partition.clone()));
-        if !moving.is_empty() {
+        if !moving.is_empty() && group.protocol == Protocol::Incremental {
             self.set_deadline(id);
         }
         self.post(id, Message::Revoke(moving, generation), false);

@@ -145,6 +145,8 @@ async fn offsets_are_set_by_hand_with_metadata_up_to_its_limit() {
     assert_eq!(broker.committed(GROUP, TOPIC, 0), Some(9));
     let a = only(&broker).await;
     assert_eq!(a.starts[&0], (9, true));
+    let refused = broker.alter_committed(GROUP, TOPIC, 0, 8, "").unwrap_err();
+    assert!(refused.to_string().contains("has members"), "{refused}");
     broker.forget_committed(GROUP, TOPIC, 0);
     assert_eq!(broker.committed(GROUP, TOPIC, 0), None);
 }

@@ -61,7 +61,7 @@ async fn the_first_member_of_a_group_starts_by_policy() {
     let mut member = started(&broker, StartAt::Fail).await;
     let failed = "failed 0: the group has committed nothing; start_at = fail";
     assert_eq!(member.event().as_deref(), Some(failed));
-    broker.alter_committed(GROUP, TOPIC, 0, 1, "").unwrap();
+    assert_eq!(member.commit(0, 1).await, Ok(()));
     member.assign(vec![0]).await;
     assert_eq!(member.take(0, 9), [1, 2], "when it is tried again");
 }
@@ -111,7 +111,7 @@ async fn what_is_prefetched_survives_a_truncation_that_then_costs_the_position()
     let broker = broker(10);
     let mut member = started(&broker, StartAt::Latest).await;
     member.unassign(vec![0]).await;
-    broker.alter_committed(GROUP, TOPIC, 0, 0, "").unwrap();
+    assert_eq!(member.commit(0, 0).await, Ok(()));
     member.assign(vec![0]).await;
     broker.truncate_before(TOPIC, 0, 8);
     assert_eq!(member.take(0, 2), [0, 1]);

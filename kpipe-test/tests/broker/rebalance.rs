@@ -82,7 +82,7 @@ async fn an_incremental_group_hands_on_each_partition_as_it_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_give_back_in_time_is_expelled_fenced_and_joins_again() {
-    for protocol in [Protocol::Eager, Protocol::Cooperative, Protocol::Incremental] {
+    for protocol in [Protocol::Eager, Protocol::Incremental] {
         let broker = broker(protocol);
         let client = |name| broker.client().named(name).rebalance_timeout(Duration::from_secs(10));
         let mut a = Bare::join(client("a")).await;
@@ -101,6 +101,24 @@ async fn who_does_not_give_back_in_time_is_expelled_fenced_and_joins_again() {
         a.follow("lost [0, 1, 2, 3, 4, 5]").await;
         assert!(b.event().unwrap().starts_with("revoked"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cooperative_group_waits_for_what_it_asked_back_from_the_next_rebalance_on() {
+    let broker = broker(Protocol::Cooperative);
+    let client = |name| broker.client().named(name).rebalance_timeout(Duration::from_secs(10));
+    let mut a = Bare::join(client("a")).await;
+    a.follow("assigned [0, 1, 2, 3, 4, 5]").await;
+    let mut b = Bare::join(client("b")).await;
+    assert_eq!(a.event().as_deref(), Some("revoked [3, 4, 5]"), "and does nothing");
+    tokio::time::advance(Duration::from_secs(300)).await;
+    assert_eq!((b.event(), broker.members(GROUP).len()), (None, 2), "nobody counts the time");
+    let mut c = Bare::join(client("c")).await;
+    tokio::time::advance(Duration::from_secs(11)).await;
+    b.follow("assigned [0, 2, 4]").await;
+    c.follow("assigned [1, 3, 5]").await;
+    assert_eq!(a.commit(0, 3).await, Err(Fenced));
+    assert_eq!(broker.members(GROUP), ["b", "c"]);
 }
 
 #[tokio::test(start_paused = true)]
