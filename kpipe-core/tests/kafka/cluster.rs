@@ -1,4 +1,4 @@
-//! The broker under test: its address, topics and records.
+//! The broker under test: its address and its topics.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::error::KafkaError;
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
@@ -72,41 +70,7 @@ impl Cluster {
         self.admin().delete_records(&list, &options()).await.expect("deleted");
     }
 
-    /// Appends records whose value is their number in this call, from 0.
-    pub(crate) fn fill(self, topic: &str, partition: i32, records: u32) {
-        let producer = self.producer();
-        for number in 0..records {
-            let (key, value) = (format!("k{}", number % 7), format!("{number:08}"));
-            let record = BaseRecord::to(topic).partition(partition).key(&key).payload(&value);
-            send(&producer, record);
-        }
-        producer.flush(SOON).expect("all delivered");
-    }
-
-    /// Appends one record with everything that a record can have, or nothing.
-    pub(crate) fn append(
-        self,
-        topic: &str,
-        key: Option<&[u8]>,
-        value: Option<&[u8]>,
-        headers: &[(&str, Option<&[u8]>)],
-    ) {
-        let producer = self.producer();
-        let mut record = BaseRecord::<[u8], [u8]>::to(topic).partition(0);
-        record.key = key;
-        record.payload = value;
-        if !headers.is_empty() {
-            let mut all = OwnedHeaders::new();
-            for (key, value) in headers {
-                all = all.insert(Header { key, value: *value });
-            }
-            record = record.headers(all);
-        }
-        send(&producer, record);
-        producer.flush(SOON).expect("delivered");
-    }
-
-    fn producer(self) -> BaseProducer {
+    pub(crate) fn producer(self) -> BaseProducer {
         ClientConfig::new()
             .set("bootstrap.servers", self.address)
             .set("linger.ms", "1")
@@ -131,22 +95,6 @@ impl Cluster {
             if topic.error().is_none() && led == partitions as usize {
                 return;
             }
-        }
-    }
-}
-
-fn send<K: rdkafka::message::ToBytes + ?Sized, V: rdkafka::message::ToBytes + ?Sized>(
-    producer: &BaseProducer,
-    mut record: BaseRecord<'_, K, V>,
-) {
-    loop {
-        match producer.send(record) {
-            Ok(()) => break,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), again)) => {
-                record = again;
-                producer.poll(Duration::from_millis(10));
-            }
-            Err((error, _)) => panic!("producing: {error}"),
         }
     }
 }

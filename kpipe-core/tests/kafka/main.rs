@@ -11,5 +11,6 @@ mod join;
 mod member;
 mod position;
 mod rebalance;
+mod records;
 mod service;
 mod start;
