@@ -203,8 +203,8 @@ impl Checker {
         hold!(
             "G1",
             !lost,
-            "{partition} starts at {start}, past {:?} committed and the log's start {}",
-            log.committed,
+            "{partition} starts at {start}, past {} committed and the log's start {}",
+            shown(log.committed),
             log.first
         );
         let epoch_state = Epoch {
@@ -257,13 +257,20 @@ impl Checker {
         hold!("G4", member.attempts <= most, "{} attempts run, and {most} may", member.attempts);
         if let Some(scope) = scope {
             let other = member.running.insert(scope, offset);
-            hold!("G2", other.is_none(), "{offset} of {} runs beside {other:?} of its order", id.1);
+            hold!(
+                "G2",
+                other.is_none(),
+                "{offset} of {} runs beside {} of its order",
+                id.1,
+                shown(other)
+            );
             let last = epoch.last.insert(scope, offset).filter(|_| scope != Scope::Consumer);
             hold!(
                 "G2",
                 last < Some(offset),
-                "{offset} of {} begins after {last:?} of its order",
-                id.1
+                "{offset} of {} begins after {} of its order",
+                id.1,
+                shown(last)
             );
         }
         Ok(())
@@ -352,13 +359,14 @@ impl Checker {
         hold!(
             "G1",
             lost.is_none(),
-            "{next} of {partition} is committed, and {lost:?} was never finished"
+            "{next} of {partition} is committed, and {} was never finished",
+            shown(lost)
         );
         hold!(
             "G7",
             log.committed.is_none_or(|before| before <= next),
-            "the committed offset of {partition} goes back from {:?} to {next}",
-            log.committed
+            "the committed offset of {partition} goes back from {} to {next}",
+            shown(log.committed)
         );
         log.committed = Some(next);
         Ok(())
@@ -380,15 +388,16 @@ impl Checker {
             hold!(
                 "G11",
                 left.is_none(),
-                "{left:?} of {partition} is not finished, long after the last fault"
+                "{} of {partition} is not finished, long after the last fault",
+                shown(left)
             );
             let Some(last) = kept.next_back() else { continue };
             let behind = log.committed.is_none_or(|committed| committed <= last);
             hold!(
                 "G11",
                 !behind,
-                "{partition} is committed up to {:?}, and {last} is done",
-                log.committed
+                "{partition} is committed up to {}, and {last} is done",
+                shown(log.committed)
             );
         }
         Ok(())
@@ -423,4 +432,8 @@ impl Plain {
             (_, key) => Some(Scope::Key(partition, key)),
         }
     }
+}
+
+fn shown(offset: Option<i64>) -> String {
+    offset.map_or_else(|| "nothing".to_owned(), |offset| offset.to_string())
 }
