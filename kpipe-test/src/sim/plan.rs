@@ -10,6 +10,13 @@ use crate::seed::Seed;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
+/// A large record: 26 of them are the whole budget of bytes.
+const LARGE: usize = 20_000;
+/// Half of the smallest budget is the consumer's, the other half its client's.
+const BYTES_IN_HAND: u64 = 1 << 20;
+/// Records that an intake takes at once.
+const BATCH: u64 = 128;
+
 /// When the last fault begins; from then on all is well.
 pub(super) const CALM: Duration = Duration::from_secs(40);
 /// By then every partition must have drained: the longest backoff of a partition that failed is a
@@ -37,9 +44,23 @@ pub(super) struct Plain {
     pub(super) max_in_flight: u64,
     pub(super) max_held: u64,
     pub(super) max_finished_beyond: u64,
+    /// How many bytes each record has; with large ones the budget of bytes is the smallest there is.
+    pub(super) payload: usize,
     pub(super) commit_interval: Duration,
     pub(super) attempt_deadline: Duration,
     pub(super) drain_deadline: Duration,
+}
+
+impl Plain {
+    /// The setting, where it is not the default.
+    pub(super) fn bytes_in_hand(&self) -> Option<u64> {
+        (self.payload > 0).then_some(BYTES_IN_HAND)
+    }
+
+    /// How many bytes may be held: the size of a batch is known only once it is taken.
+    pub(super) fn most_bytes(&self) -> u64 {
+        BYTES_IN_HAND / 2 + BATCH * (self.payload as u64 + 100)
+    }
 }
 
 /// What happens.
@@ -196,6 +217,7 @@ fn settings(draw: &mut Seed) -> Plain {
         first_poll_inline: draw.chance(0.7),
         max_in_flight,
         max_held: (max_in_flight * (1 + draw.below(4))).max(24),
+        payload: [0, 0, 0, LARGE][draw.below(4) as usize],
         max_finished_beyond: [3, 20, 200, 1_000_000][draw.below(4) as usize],
         commit_interval: between(draw, 10 * MS, 5 * SECOND),
         attempt_deadline: between(draw, 200 * MS, 20 * SECOND),

@@ -114,7 +114,20 @@ impl<'a> World<'a> {
     fn check(&mut self) -> Checked {
         let events = self.course.take();
         self.events += events.len();
-        events.iter().try_for_each(|event| self.checker.follow(event))
+        events.iter().try_for_each(|event| self.checker.follow(event))?;
+        self.check_bytes()
+    }
+
+    fn check_bytes(&self) -> Checked {
+        let most = self.plan.settings.most_bytes();
+        for running in self.members.iter().filter_map(|member| member.running.as_ref()) {
+            let held = running.stats().bytes_held;
+            if held > most {
+                let text = format!("{held} bytes are held, and {most} may be");
+                return Err(Violation { promise: "G4", text });
+            }
+        }
+        Ok(())
     }
 
     /// All faults end, and somebody is there.
@@ -247,7 +260,10 @@ impl World<'_> {
             Some(key) => TestRecord::key(format!("key-{key}")),
             None => TestRecord::new(),
         };
-        let record = record.partition(partition).value(does.to_string());
+        let mut value = does.to_string().into_bytes();
+        // The plan's words end where the filling begins.
+        value.resize(value.len().max(self.plan.settings.payload), b' ');
+        let record = record.partition(partition).value(value);
         let (partition, offset) = self.broker.append(TOPIC, record).expect("the topic exists");
         self.course.wrote(partition, offset, key);
     }
@@ -287,6 +303,7 @@ impl World<'_> {
             .commit_interval(settings.commit_interval)
             .attempt_deadline(settings.attempt_deadline)
             .drain_deadline(settings.drain_deadline)
+            .bytes_in_hand(settings.bytes_in_hand().unwrap_or(256 << 20))
     }
 
     /// The member that has been there the longest.
@@ -332,7 +349,7 @@ async fn handle(record: Record, context: Context, deliveries: Deliveries) -> Han
         *count
     };
     let value = std::str::from_utf8(record.value().unwrap_or_default())?;
-    match Does::parse(value).ok_or_else(|| Failure::msg("not a plan's record"))? {
+    match Does::parse(value.trim_end()).ok_or_else(|| Failure::msg("not a plan's record"))? {
         Does::Pass => {}
         Does::Yield => tokio::task::yield_now().await,
         Does::Sleep(time) => sleep(time).await,
