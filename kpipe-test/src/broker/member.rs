@@ -43,6 +43,9 @@ pub(super) struct Member {
     pub(super) revoking: Partitions,
     /// What was lost and the runtime has not let go of.
     pub(super) lost: Partitions,
+    /// Whether the membership is over and the runtime is not told: librdkafka tells one thing at a time,
+    /// and a revoke is not answered yet.
+    pub(super) over: bool,
     /// Given back while the group was out of reach.
     pub(super) unsent: Vec<TopicPartition>,
     /// Partitions whose log does not have their position.
@@ -105,6 +108,7 @@ impl Member {
             owned: Partitions::new(),
             revoking: Partitions::new(),
             lost: Partitions::new(),
+            over: false,
             unsent: Vec::new(),
             reset: Partitions::new(),
             splits: BTreeMap::new(),
@@ -206,12 +210,15 @@ impl State {
     /// The membership is over, and with it everything that came of it.
     pub(super) fn lose(&mut self, id: MemberId) {
         let member = &mut self.members[id];
-        member.phase = Phase::Out;
-        member.generation = -1;
         member.inbox.clear();
         member.unsent.clear();
-        let mut lost = std::mem::take(&mut member.owned);
-        lost.append(&mut member.revoking);
+        member.over = !member.revoking.is_empty();
+        if member.over {
+            return;
+        }
+        member.phase = Phase::Out;
+        member.generation = -1;
+        let lost = std::mem::take(&mut member.owned);
         if lost.is_empty() {
             self.join(id);
             return;
@@ -239,6 +246,9 @@ impl State {
         match member.phase {
             Phase::In if !given_back.is_empty() => {
                 let goes_on = member.revoking.is_empty();
+                if goes_on && member.over {
+                    return self.lose(id);
+                }
                 self.give_back(id, given_back);
                 if goes_on {
                     self.fetch_again(id);

@@ -74,7 +74,8 @@ use self::state::State;
 /// # What it is like
 ///
 /// - A group rebalances by one of three [protocols](Protocol); a member that does not give back in time
-///   is expelled, loses what it had, and joins again by itself.
+///   is expelled, loses what it had, and joins again by itself. It is told so once it has answered the
+///   revoke.
 /// - Commits are judged by member and generation, not by who owns the partition; metadata may have up to
 ///   4,096 bytes.
 /// - A queue holds what was prefetched. While a member still has partitions to give back, none of its
