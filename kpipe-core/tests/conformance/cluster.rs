@@ -56,15 +56,31 @@ pub(crate) enum End {
     Abort,
 }
 
+/// A member in a process of its own, which takes 5 ms for each record. Its session ends after 6 s.
+pub(crate) trait Process {
+    /// Ends it as a power cut would.
+    fn die(self);
+
+    /// Stops it: nothing is heard of it.
+    fn freeze(&self);
+
+    /// Has it go on.
+    fn thaw(&self);
+}
+
 /// A broker with its groups, and what an administrator and a producer do to it.
 pub(crate) trait Cluster {
     type Client: Connect;
+    type Process: Process;
 
     fn protocol(&self) -> Protocol;
 
     /// A member's way in. The group waits for this member to give back for so long; 5 minutes if
     /// not given. At least 6 s, which is Kafka's least.
     fn client(&self, waited_for: Option<Duration>) -> Self::Client;
+
+    /// Starts a process that is a member of the group.
+    async fn process(&self, group: &str, topic: &str) -> Self::Process;
 
     /// A new topic with a name of its own.
     async fn topic(&self, partitions: i32) -> String;
@@ -73,6 +89,8 @@ pub(crate) trait Cluster {
     async fn create_topic(&self, topic: &str, partitions: i32);
 
     async fn delete_topic(&self, topic: &str);
+
+    async fn add_partitions(&self, topic: &str, more: i32);
 
     /// Writes one record, and says where: partition and offset.
     async fn produce(&self, topic: &str, record: NewRecord) -> Result<(i32, i64), Refusal>;

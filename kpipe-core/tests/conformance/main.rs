@@ -97,6 +97,7 @@ suite! {
             latest_is_the_end_of_the_log,
             latest_is_committed_at_once,
             fail_reports_the_partition_and_goes_on_with_the_others,
+            a_partition_that_failed_is_assigned_again,
             what_is_committed_is_resumed,
             a_position_at_either_end_of_the_log_is_in_it,
             a_position_below_the_log_gives_way_to_the_policy,
@@ -118,15 +119,30 @@ suite! {
     groups {
         once: [
             a_member_without_a_share_waits_for_one,
+            groups_know_nothing_of_each_other,
+            how_long_the_group_waits_is_known,
+            new_partitions_are_dealt_out,
+            who_is_dropped_leaves_all_the_same,
         ],
         by_protocol: [
             each_partition_has_one_owner,
+            members_get_only_what_they_subscribe_to,
             a_joiner_takes_its_share_with_work_in_flight,
             who_leaves_is_taken_over_from,
             who_does_not_give_back_in_time_is_out,
             nothing_is_handed_on_before_it_is_given_back,
+            nothing_is_delivered_while_something_is_to_be_given_back,
+            two_topics_of_one_partition_are_dealt_out,
             a_close_hands_on_at_once,
+            who_closes_owes_nothing,
         ],
+    }
+    sessions {
+        once: [
+            a_dead_process_loses_its_partitions_with_its_session,
+            who_comes_back_after_its_session_changes_nothing_and_joins_again,
+        ],
+        by_protocol: [],
     }
     commits {
         once: [
@@ -134,6 +150,8 @@ suite! {
             an_outsider_commits_only_while_the_group_is_empty,
             a_commit_may_go_back,
             what_was_finished_is_not_handled_again_after_a_restart,
+            a_commit_in_a_deleted_topic_fails_for_that_alone,
+            a_failed_record_is_where_the_next_member_begins,
             a_deleted_topic_takes_its_committed_offsets_along,
         ],
         by_protocol: [
@@ -145,6 +163,8 @@ suite! {
             a_committed_transaction_leaves_an_offset_without_a_record,
             an_aborted_transaction_leaves_offsets_without_records,
             records_deleted_from_under_a_member_are_skipped,
+            records_deleted_below_the_position_cost_nothing,
+            a_topic_made_anew_is_read_from_its_beginning,
             a_topic_that_is_deleted_is_reported_and_the_others_go_on,
             the_end_of_the_log_and_the_lag_are_the_brokers,
         ],

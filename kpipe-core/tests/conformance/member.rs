@@ -85,7 +85,11 @@ impl Member {
         let Ok(event) = tokio::time::timeout(soon, self.source.next_event()).await else { return };
         match event {
             Event::Assigned(places) => {
-                self.seen.push(Seen::Assigned(numbers(&places)));
+                // Of assignments of nothing Kafka's client tells more than there are rebalances, and the
+                // in-memory one nothing: a runtime has nothing to do for them.
+                if !places.is_empty() {
+                    self.seen.push(Seen::Assigned(numbers(&places)));
+                }
                 self.assign(places).await;
             }
             Event::Revoked(places) => {
@@ -115,7 +119,7 @@ impl Member {
         }
     }
 
-    async fn assign(&mut self, places: Vec<TopicPartition>) {
+    pub(crate) async fn assign(&mut self, places: Vec<TopicPartition>) {
         let wanted = places.into_iter().map(|place| (place, Arrivals::new())).collect();
         for assignment in self.source.assign(wanted).await {
             self.held.insert(assignment.partition.clone(), assignment);
@@ -182,13 +186,29 @@ impl Member {
         (held.start, held.uncommitted_start)
     }
 
+    /// How many records the client says that it handed over.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.source.traffic().records_delivered
+    }
+
+    pub(crate) fn rebalance_timeout(&self) -> Duration {
+        self.source.rebalance_timeout()
+    }
+
     /// Whether it saw an event.
     pub(crate) fn saw(&self, event: &Seen) -> bool {
         self.seen.contains(event)
     }
 
-    pub(crate) fn lost_anything(&self) -> bool {
-        self.seen.iter().any(|seen| matches!(seen, Seen::Lost(_)))
+    /// What happened to it, by how many partitions: who gets which of them is up to the assignor.
+    pub(crate) fn story(&self) -> String {
+        let told = self.seen.iter().map(|seen| match seen {
+            Seen::Assigned(partitions) => format!("assigned {}", partitions.len()),
+            Seen::Revoked(partitions) => format!("revoked {}", partitions.len()),
+            Seen::Lost(partitions) => format!("lost {}", partitions.len()),
+            other => format!("{other:?}"),
+        });
+        told.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) async fn commit(
@@ -200,7 +220,15 @@ impl Member {
             partition: TopicPartition::new(topic, *partition),
             next: *next,
         });
-        let answers = self.source.commit(offsets.collect()).await;
+        self.commit_all(offsets).await
+    }
+
+    /// One answer for each, in their order.
+    pub(crate) async fn commit_all(
+        &self,
+        offsets: impl IntoIterator<Item = CommitOffset>,
+    ) -> Vec<Result<(), CommitErrorKind>> {
+        let answers = self.source.commit(offsets.into_iter().collect()).await;
         answers.into_iter().map(|answer| answer.map_err(|error| error.kind)).collect()
     }
 

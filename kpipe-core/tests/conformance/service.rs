@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 pub(crate) struct Ledger(Arc<Mutex<BTreeMap<(i32, i64), u32>>>);
 
 impl Ledger {
-    fn note(&self, record: &Record) {
+    pub(crate) fn note(&self, record: &Record) {
         *self.0.lock().unwrap().entry((record.partition(), record.offset())).or_default() += 1;
     }
 

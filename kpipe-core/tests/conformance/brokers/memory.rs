@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use kpipe_core::Running;
 use kpipe_test::{Broker, Client, ProduceErrorKind, TestRecord};
 
-use crate::cluster::{Cluster, End, NewRecord, Protocol, Refusal};
+use crate::cluster::{Cluster, End, NewRecord, Process, Protocol, Refusal};
+use crate::service::{Ledger, noting};
 use crate::unique;
+
+const SESSION: Duration = Duration::from_secs(6);
 
 pub(crate) struct Memory {
     broker: Broker,
@@ -21,6 +25,7 @@ impl Memory {
         };
         let broker = Broker::builder()
             .protocol(kind)
+            .session_timeout(SESSION)
             .heartbeat(Duration::from_millis(300))
             .prefetch_records(100)
             .build();
@@ -30,6 +35,7 @@ impl Memory {
 
 impl Cluster for Memory {
     type Client = Client;
+    type Process = InMemory;
 
     fn protocol(&self) -> Protocol {
         self.protocol
@@ -41,6 +47,13 @@ impl Cluster for Memory {
             Some(timeout) => client.rebalance_timeout(timeout),
             None => client,
         }
+    }
+
+    async fn process(&self, group: &str, topic: &str) -> InMemory {
+        let name = unique("m");
+        let consumer = noting(group, topic, &Ledger::default(), Duration::from_millis(5));
+        let running = consumer.start(self.broker.client().named(&name)).await.expect("starts");
+        InMemory { broker: self.broker.clone(), name, _running: running }
     }
 
     async fn topic(&self, partitions: i32) -> String {
@@ -55,6 +68,10 @@ impl Cluster for Memory {
 
     async fn delete_topic(&self, topic: &str) {
         assert!(self.broker.delete_topic(topic), "{topic} exists");
+    }
+
+    async fn add_partitions(&self, topic: &str, more: i32) {
+        self.broker.add_partitions(topic, more);
     }
 
     async fn produce(&self, topic: &str, record: NewRecord) -> Result<(i32, i64), Refusal> {
@@ -112,6 +129,27 @@ impl Cluster for Memory {
         let altered =
             self.broker.alter_committed(group, topic, partition, next, metadata.to_owned());
         altered.map_err(|refused| refused.to_string())
+    }
+}
+
+/// A member that the broker takes for a process.
+pub(crate) struct InMemory {
+    broker: Broker,
+    name: String,
+    _running: Running,
+}
+
+impl Process for InMemory {
+    fn die(self) {
+        assert!(self.broker.kill(&self.name, SESSION));
+    }
+
+    fn freeze(&self) {
+        assert!(self.broker.cut_off(&self.name, Duration::from_secs(3_600)));
+    }
+
+    fn thaw(&self) {
+        self.broker.come_back();
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use kpipe_core::source::{CommitErrorKind, CommitOffset};
+use kpipe_core::{Consumer, Failure, Ordering, Record, TopicPartition};
+
 use crate::cluster::Cluster;
 use crate::member::{both_until, join};
 use crate::service::{Ledger, noting, shut_down, start, until, until_asked};
@@ -93,6 +96,37 @@ pub(crate) async fn what_was_finished_is_not_handled_again_after_a_restart(clust
     assert_eq!(ledger.twice(), []);
 }
 
+pub(crate) async fn a_failed_record_is_where_the_next_member_begins(cluster: impl Cluster) {
+    let (topic, group) = (cluster.topic(1).await, unique("g"));
+    cluster.fill(&topic, 0, 10).await;
+    let ledger = Ledger::default();
+    let noted = ledger.clone();
+    let handler = move |record: Record| {
+        noted.note(&record);
+        async move {
+            match record.offset() {
+                4 => Err(Failure::msg("declined")),
+                _ => Ok(()),
+            }
+        }
+    };
+    let consumer = Consumer::new(group.as_str())
+        .topic(topic.as_str(), handler)
+        .ordering(Ordering::Parallel)
+        .commit_interval(Duration::from_millis(200));
+    let running = start(&cluster, consumer).await;
+    until("all were tried", || ledger.len() == 10).await;
+    until_asked("what may be committed is", async || {
+        cluster.committed(&group, &topic, 0).await == Some(4)
+    })
+    .await;
+    let report = shut_down(running).await;
+    assert_eq!((report.stats.passed, report.stats.abandoned_failed), (9, 1), "{report}");
+    let mut next = join(&cluster, &group, &[&topic]).await;
+    next.until_read(6).await;
+    assert_eq!(next.start(0), (4, false));
+}
+
 pub(crate) async fn a_deleted_topic_takes_its_committed_offsets_along(cluster: impl Cluster) {
     let (topic, group) = (cluster.topic(1).await, unique("g"));
     let stays = cluster.topic(1).await;
@@ -106,4 +140,18 @@ pub(crate) async fn a_deleted_topic_takes_its_committed_offsets_along(cluster: i
     })
     .await;
     assert_eq!(cluster.committed(&group, &stays, 0).await, Some(7));
+}
+
+pub(crate) async fn a_commit_in_a_deleted_topic_fails_for_that_alone(cluster: impl Cluster) {
+    let topics = [cluster.topic(1).await, cluster.topic(1).await];
+    let mut member = join(&cluster, &unique("g"), &[&topics[0], &topics[1]]).await;
+    member.until_held(2).await;
+    cluster.delete_topic(&topics[1]).await;
+    let wanted = [(&topics[1], 0, 3), (&topics[0], 0, 5), (&topics[0], 7, 9)];
+    let answers = member.commit_all(wanted.map(|(topic, partition, next)| CommitOffset {
+        partition: TopicPartition::new(topic.as_str(), partition),
+        next,
+    }));
+    let retry = Err(CommitErrorKind::Retry);
+    assert_eq!(answers.await, [retry, Ok(()), retry]);
 }

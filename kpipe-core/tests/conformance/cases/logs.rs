@@ -93,7 +93,8 @@ pub(crate) async fn a_topic_that_is_deleted_is_reported_and_the_others_go_on(
     assert_eq!(&*member.held.keys().next().expect("one").topic, stays.as_str());
     cluster.fill(&stays, 0, 10).await;
     member.until_read(30).await;
-    assert!(!member.saw(&Seen::Error { fatal: true }));
+    assert!(member.saw(&Seen::Error { fatal: false }), "{:?}", member.seen);
+    assert!(!member.saw(&Seen::Error { fatal: true }), "{:?}", member.seen);
 }
 
 pub(crate) async fn the_end_of_the_log_and_the_lag_are_the_brokers(cluster: impl Cluster) {
@@ -115,4 +116,31 @@ pub(crate) async fn the_end_of_the_log_and_the_lag_are_the_brokers(cluster: impl
     assert_eq!(ends, [Some(60), Some(0)]);
     assert_eq!(cluster.log_range(&topic, 0).await, (0, 60));
     shut_down(running).await;
+}
+
+pub(crate) async fn records_deleted_below_the_position_cost_nothing(cluster: impl Cluster) {
+    let (topic, group) = (cluster.topic(1).await, unique("g"));
+    cluster.fill(&topic, 0, 10).await;
+    let mut member = join(&cluster, &group, &[&topic]).await;
+    member.until_read(10).await;
+    cluster.delete_records(&topic, 0, 10).await;
+    assert_eq!(cluster.log_range(&topic, 0).await, (10, 10));
+    cluster.fill(&topic, 0, 5).await;
+    member.until_read(15).await;
+    assert_eq!(member.offsets(0), (0..15).collect::<Vec<_>>());
+    assert_eq!(member.seen, [Seen::Assigned(vec![0])]);
+}
+
+pub(crate) async fn a_topic_made_anew_is_read_from_its_beginning(cluster: impl Cluster) {
+    let (topic, group) = (cluster.topic(1).await, unique("g"));
+    cluster.fill(&topic, 0, 100).await;
+    let mut member = join(&cluster, &group, &[&topic]).await;
+    member.until_read(100).await;
+    assert_eq!(member.commit(&topic, &[(0, 100)]).await, [Ok(())]);
+    cluster.delete_topic(&topic).await;
+    cluster.create_topic(&topic, 1).await;
+    cluster.fill(&topic, 0, 50).await;
+    member.read.clear();
+    member.until_read(50).await;
+    assert_eq!(member.offsets(0), (0..50).collect::<Vec<_>>());
 }

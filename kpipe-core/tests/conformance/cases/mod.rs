@@ -5,4 +5,5 @@ pub(crate) mod flow;
 pub(crate) mod groups;
 pub(crate) mod logs;
 pub(crate) mod records;
+pub(crate) mod sessions;
 pub(crate) mod start;

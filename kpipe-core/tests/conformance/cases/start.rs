@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kpipe_core::{ErrorKind, StartAt};
+use kpipe_core::{ErrorKind, StartAt, TopicPartition};
 
 use crate::cluster::Cluster;
 use crate::member::{Member, Seen, join, join_at};
@@ -59,6 +59,19 @@ pub(crate) async fn fail_reports_the_partition_and_goes_on_with_the_others(clust
     assert_eq!(member.start(1), (6, false));
     assert_eq!(member.offsets(1), [6, 7, 8, 9]);
     assert_eq!(member.offsets(0), [] as [i64; 0]);
+}
+
+pub(crate) async fn a_partition_that_failed_is_assigned_again(cluster: impl Cluster) {
+    let (topic, group) = (cluster.topic(1).await, unique("g"));
+    cluster.fill(&topic, 0, 10).await;
+    let mut member = join_at(&cluster, &group, &[&topic], StartAt::Fail).await;
+    member.until("the report", |me| me.saw(&Seen::Failed(0))).await;
+    assert_eq!(member.commit(&topic, &[(0, 7)]).await, [Ok(())]);
+    member.assign(vec![TopicPartition::new(topic.as_str(), 0)]).await;
+    assert_eq!(member.start(0), (7, false));
+    member.until_read(3).await;
+    assert_eq!(member.offsets(0), [7, 8, 9]);
+    assert_eq!(member.delivered(), 3);
 }
 
 pub(crate) async fn what_is_committed_is_resumed(cluster: impl Cluster) {

@@ -1,13 +1,15 @@
 //! Apache Kafka, as the target `kafka` finds or starts it.
 
-#[path = "../../kafka/cluster.rs"]
+#[path = "../../../kafka/cluster.rs"]
 mod cluster;
+mod process;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kpipe_core::kafka::Kafka;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{DeliveryResult, Header, Message, OwnedHeaders};
@@ -15,7 +17,9 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{ClientConfig, ClientContext, Offset, TopicPartitionList};
 
+use self::process::Child;
 use crate::cluster::{Cluster, End, NewRecord, Protocol, Refusal};
+use crate::service::until;
 use crate::unique;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -79,6 +83,7 @@ impl Apache {
 
 impl Cluster for Apache {
     type Client = Kafka;
+    type Process = Child;
 
     fn protocol(&self) -> Protocol {
         self.protocol
@@ -109,6 +114,10 @@ impl Cluster for Apache {
         }
     }
 
+    async fn process(&self, group: &str, topic: &str) -> Child {
+        Child::start(self.broker.address, group, topic)
+    }
+
     async fn topic(&self, partitions: i32) -> String {
         self.broker.topic(partitions).await
     }
@@ -119,6 +128,25 @@ impl Cluster for Apache {
 
     async fn delete_topic(&self, topic: &str) {
         self.broker.delete(topic).await;
+    }
+
+    async fn add_partitions(&self, topic: &str, more: i32) {
+        let led = || {
+            let metadata = self.producer.client().fetch_metadata(Some(topic), SOON);
+            let metadata = metadata.expect("an answer");
+            let partitions = metadata.topics()[0].partitions().iter();
+            partitions.filter(|partition| partition.leader() >= 0).count()
+        };
+        let all = led() + more as usize;
+        let admin: AdminClient<_> = ClientConfig::new()
+            .set("bootstrap.servers", self.broker.address)
+            .create()
+            .expect("an admin client");
+        let wanted = NewPartitions::new(topic, all);
+        let added = admin.create_partitions(&[wanted], &AdminOptions::new()).await;
+        added.expect("an answer")[0].as_ref().expect("added");
+        // Asking also tells the producer.
+        until("they are led", || led() == all).await;
     }
 
     async fn produce(&self, topic: &str, record: NewRecord) -> Result<(i32, i64), Refusal> {
@@ -135,11 +163,15 @@ impl Cluster for Apache {
     }
 
     async fn fill(&self, topic: &str, partition: i32, records: u32) {
+        let mut reports = Vec::new();
         for number in 0..records {
             let record = NewRecord::of(&format!("{number:08}")).key(format!("k{}", number % 7));
-            self.send(topic, &record.to(partition));
+            reports.push(self.send(topic, &record.to(partition)));
         }
-        self.producer.flush(SOON).expect("written");
+        self.producer.flush(SOON).expect("an answer");
+        for report in reports {
+            report.0.lock().unwrap().take().expect("reported").expect("written");
+        }
     }
 
     async fn transaction(&self, topic: &str, partition: i32, records: u32, end: End) {
