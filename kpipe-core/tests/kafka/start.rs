@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use kpipe_core::ErrorKind;
 use kpipe_core::source::kafka::Kafka;
+use kpipe_core::{Consumer, ErrorKind, Record};
 
 use super::cluster::Cluster;
 use super::member::{Member, group, subscription};
@@ -83,4 +83,19 @@ async fn refused_credentials_are_reported_at_once_and_not_when_the_time_is_up() 
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
     assert!(!error.to_string().contains("hunter2"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+/// Only the group itself can tell, after the start; the client would ask again for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_timeout_that_the_broker_refuses_ends_the_consumer() {
+    let Some(cluster) = Cluster::get() else { return };
+    let topic = cluster.topic(1).await;
+    let consumer = Consumer::new(group()).topic(topic, |_: Record| async { Ok(()) });
+    let kafka = Kafka::brokers(cluster.address).option("session.timeout.ms", "1");
+    let running = consumer.start(kafka).await.expect("starts");
+    let until = running.until(std::future::pending());
+    let ended = tokio::time::timeout(Duration::from_secs(30), until).await.expect("an end");
+    let error = ended.expect_err("and not a good one");
+    assert_eq!(error.kind(), ErrorKind::Client);
+    assert!(error.to_string().contains("group.min.session.timeout.ms"), "{error}");
 }
