@@ -110,7 +110,7 @@ pub struct PartitionStats {
 pub struct FailedRecord {
     /// Its offset.
     pub offset: i64,
-    /// Its key as text, at most the first 30 bytes and what is not text replaced; `None` for a null
+    /// Its key as text, at most the first 16 bytes and what is not text replaced; `None` for a null
     /// key.
     pub key: Option<String>,
     /// What kind of thing its attempt failed of.
