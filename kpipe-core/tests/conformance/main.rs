@@ -129,11 +129,16 @@ suite! {
             members_get_only_what_they_subscribe_to,
             a_joiner_takes_its_share_with_work_in_flight,
             who_leaves_is_taken_over_from,
-            who_does_not_give_back_in_time_is_out,
-            nothing_is_handed_on_before_it_is_given_back,
-            nothing_is_delivered_while_something_is_to_be_given_back,
             two_topics_of_one_partition_are_dealt_out,
             a_close_hands_on_at_once,
+        ],
+    }
+    revokes {
+        once: [],
+        by_protocol: [
+            nothing_is_handed_on_before_it_is_given_back,
+            nothing_is_delivered_while_something_is_to_be_given_back,
+            who_does_not_give_back_in_time_is_out,
             who_closes_owes_nothing,
         ],
     }
