@@ -114,7 +114,7 @@ impl Source for Membership {
     fn assign(
         &mut self,
         partitions: Vec<(TopicPartition, Arrivals)>,
-    ) -> BoxFuture<'_, Vec<Assignment>> {
+    ) -> BoxFuture<'static, Vec<Assignment>> {
         let assigned = partitions.into_iter().map(|(partition, arrivals)| {
             let records = self.memory.partitions[partition.partition as usize].clone();
             let traffic = self.delivered.clone();
@@ -122,7 +122,8 @@ impl Source for Membership {
             arrivals.notify();
             Assignment { partition, start: 0, uncommitted_start: false, queue }
         });
-        ready(assigned.collect()).boxed()
+        let assigned: Vec<_> = assigned.collect();
+        ready(assigned).boxed()
     }
 
     fn unassign(&mut self, _: Vec<TopicPartition>) -> BoxFuture<'_, ()> {

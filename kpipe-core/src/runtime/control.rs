@@ -1,6 +1,7 @@
 //! Follows the group: starts epochs, drains and gives back what is revoked, and shuts down.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -214,7 +215,8 @@ impl Control {
             .iter()
             .map(|(partition, signal)| (partition.clone(), Arrivals(signal.clone())))
             .collect();
-        let assignments = self.source.assign(wanted).await;
+        let assigning = self.source.assign(wanted);
+        let assignments = self.meanwhile(assigning).await;
         tracing::info!(target: "kpipe", ?assignments, "partitions assigned");
         for assignment in assignments {
             let partition = &assignment.partition;
@@ -225,6 +227,18 @@ impl Control {
                 );
             } else if let Some(signal) = signals.get(partition) {
                 self.begin(assignment, signal.clone());
+            }
+        }
+    }
+
+    /// Goes on with the chores until the future ends: what is finished elsewhere is committed on time.
+    async fn meanwhile<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut future => return output,
+                chore = self.house.next() => self.does(chore),
             }
         }
     }

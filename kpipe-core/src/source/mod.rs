@@ -82,11 +82,12 @@ pub trait Source: Send + 'static {
 
     /// Carries out an [`Event::Assigned`] or gives a partition a fresh position after
     /// [`Event::PositionLost`]: looks up where to start, splits the queue, starts the fetch.
-    /// Partitions for which that fails are reported as [`Event::Failed`] and left out.
+    /// Partitions for which that fails are reported as [`Event::Failed`] and left out. Commits of other
+    /// partitions go on meanwhile; no other assignment or release does.
     fn assign(
         &mut self,
         partitions: Vec<(TopicPartition, Arrivals)>,
-    ) -> BoxFuture<'_, Vec<Assignment>>;
+    ) -> BoxFuture<'static, Vec<Assignment>>;
 
     /// Carries out an [`Event::Revoked`] or [`Event::Lost`]: stops the fetch and gives the
     /// partitions back to the group. Their queues yield nothing from then on.

@@ -161,3 +161,23 @@ async fn c22_commits_are_counted_by_time_not_by_records() {
     assert!(requests <= 2_000 / 100 + 4, "{requests}");
     drop(running);
 }
+
+/// Looking up where new partitions start may take seconds; those that stay are committed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_slow_assignment_holds_up_no_commit_of_others() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    let interval = Duration::from_secs(1);
+    let running = start(consumer(&probe).commit_interval(interval), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    cluster.slow_assigns(Duration::from_secs(30));
+    cluster.assign("t", [1]);
+    settle().await;
+    for finished in 1..=5 {
+        cluster.produce("t", 0, None, "x");
+        tokio::time::sleep(interval + interval / 10).await;
+        assert_eq!(cluster.committed("t", 0), Some(finished));
+    }
+    assert_eq!(cluster.committed("t", 1), None, "not assigned yet");
+    drop(running);
+}

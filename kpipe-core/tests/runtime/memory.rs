@@ -36,6 +36,7 @@ struct State {
     released: Vec<TopicPartition>,
     /// How often each partition still fails to be assigned.
     failing: BTreeMap<TopicPartition, u32>,
+    assigns_take: Duration,
     take_panics: bool,
     control_thread: bool,
     closed: bool,
@@ -116,6 +117,11 @@ impl Cluster {
         self.state().failing.insert(TopicPartition::new(topic, partition), times);
     }
 
+    /// Lets assignments take so long from now on.
+    pub(crate) fn slow_assigns(&self, takes: Duration) {
+        self.state().assigns_take = takes;
+    }
+
     /// Lets every look into a queue panic.
     pub(crate) fn panic_at_takes(&self) {
         self.state().take_panics = true;
@@ -193,7 +199,7 @@ impl Source for Member {
     fn assign(
         &mut self,
         partitions: Vec<(TopicPartition, Arrivals)>,
-    ) -> BoxFuture<'_, Vec<Assignment>> {
+    ) -> BoxFuture<'static, Vec<Assignment>> {
         let mut assignments = Vec::new();
         for (partition, arrivals) in partitions {
             self.epochs += 1;
@@ -223,7 +229,14 @@ impl Source for Member {
                 queue: Box::new(queue),
             });
         }
-        async { assignments }.boxed()
+        let takes = self.cluster.state().assigns_take;
+        async move {
+            if !takes.is_zero() {
+                tokio::time::sleep(takes).await;
+            }
+            assignments
+        }
+        .boxed()
     }
 
     fn unassign(&mut self, partitions: Vec<TopicPartition>) -> BoxFuture<'_, ()> {

@@ -96,7 +96,7 @@ impl Source for Membership {
     fn assign(
         &mut self,
         partitions: Vec<(TopicPartition, Arrivals)>,
-    ) -> BoxFuture<'_, Vec<Assignment>> {
+    ) -> BoxFuture<'static, Vec<Assignment>> {
         let (broker, id) = (self.broker.clone(), self.id);
         let mut state = broker.lock();
         let name = state.members[id].name.clone();

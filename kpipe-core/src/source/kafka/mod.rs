@@ -327,14 +327,15 @@ impl Source for Member {
     fn assign(
         &mut self,
         partitions: Vec<(TopicPartition, Arrivals)>,
-    ) -> BoxFuture<'_, Vec<Assignment>> {
+    ) -> BoxFuture<'static, Vec<Assignment>> {
         let assigner = self.membership().assigner.clone();
+        let shared = self.membership().shared.clone();
         let assigned = on_thread("kpipe-assign", move || assigner.assign(partitions));
         Box::pin(async move {
             match assigned.await {
                 Ok(assigned) => assigned,
                 Err(_) => {
-                    self.report_missing_thread();
+                    report_missing_thread(&shared);
                     Vec::new()
                 }
             }
@@ -347,7 +348,7 @@ impl Source for Member {
         let unassigned = on_thread("kpipe-assign", move || assigner.unassign(partitions));
         Box::pin(async move {
             if unassigned.await.is_err() {
-                self.report_missing_thread();
+                report_missing_thread(&self.membership().shared);
             }
             for notice in self.held_back.drain(..) {
                 self.membership.as_ref().inspect(|membership| membership.shared.notify(notice));
@@ -401,14 +402,10 @@ impl Source for Member {
     }
 }
 
-impl Member {
-    /// The group waits for something that did not happen: the membership cannot be kept.
-    fn report_missing_thread(&self) {
-        self.membership().shared.report(
-            "a rebalance was not carried out: there was no thread for it, or it panicked",
-            true,
-        );
-    }
+/// The group waits for something that did not happen: the membership cannot be kept.
+fn report_missing_thread(shared: &Shared) {
+    let message = "a rebalance was not carried out: there was no thread for it, or it panicked";
+    shared.report(message, true);
 }
 
 /// Leaves the group like [`Source::close`], without waiting for it (C36).
