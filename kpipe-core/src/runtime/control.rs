@@ -216,7 +216,7 @@ impl Control {
             .map(|(partition, signal)| (partition.clone(), Arrivals(signal.clone())))
             .collect();
         let assigning = self.source.assign(wanted);
-        let assignments = self.meanwhile(assigning).await;
+        let Some(assignments) = self.meanwhile(assigning).await else { return };
         tracing::info!(target: "kpipe", ?assignments, "partitions assigned");
         for assignment in assignments {
             let partition = &assignment.partition;
@@ -232,15 +232,17 @@ impl Control {
     }
 
     /// Goes on with the chores until the future ends: what is finished elsewhere is committed on time.
-    async fn meanwhile<F: Future>(&mut self, future: F) -> F::Output {
+    /// `None` once a shutdown is asked for, which has no time for it.
+    async fn meanwhile<F: Future>(&mut self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
-        loop {
+        while self.stopping.is_none() {
             tokio::select! {
                 biased;
-                output = &mut future => return output,
+                output = &mut future => return Some(output),
                 chore = self.house.next() => self.does(chore),
             }
         }
+        None
     }
 
     /// Begins an epoch; its intake starts once no attempt of an earlier epoch of the same partition

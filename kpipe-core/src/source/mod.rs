@@ -83,7 +83,7 @@ pub trait Source: Send + 'static {
     /// Carries out an [`Event::Assigned`] or gives a partition a fresh position after
     /// [`Event::PositionLost`]: looks up where to start, splits the queue, starts the fetch.
     /// Partitions for which that fails are reported as [`Event::Failed`] and left out. Commits of other
-    /// partitions go on meanwhile; no other assignment or release does.
+    /// partitions go on meanwhile; no other assignment or release does. Dropped half-way by a shutdown.
     fn assign(
         &mut self,
         partitions: Vec<(TopicPartition, Arrivals)>,

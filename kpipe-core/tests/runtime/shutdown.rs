@@ -150,3 +150,21 @@ async fn a_handler_on_the_way_out_may_still_count() {
     let report = running.shutdown(Duration::from_secs(2)).await.unwrap();
     assert_eq!((report.stats.passed, cluster.committed("t", 0)), (1, Some(1)));
 }
+
+/// Looking up where new partitions start may take longer than a shutdown has.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_an_assignment_that_is_under_way() {
+    let (cluster, probe) = (Cluster::new(), Probe::default());
+    cluster.produce("t", 0, None, "x");
+    cluster.produce("t", 0, None, "never");
+    let running = start(consumer(&probe), &cluster).await;
+    cluster.assign("t", [0]);
+    settle().await;
+    cluster.slow_assigns(Duration::from_secs(30));
+    cluster.assign("t", [1]);
+    settle().await;
+    let report = running.shutdown(Duration::from_secs(2)).await.unwrap();
+    assert_eq!(report.closed, Closed::Completely);
+    assert_eq!((report.stats.received, report.stats.passed, report.stats.abandoned), (2, 1, 1));
+    assert_eq!(cluster.committed("t", 0), Some(1));
+}
