@@ -11,7 +11,8 @@ fn a_few_hundred_schedules_keep_the_contract() {
     for seed in FOUND.into_iter().chain(1..=schedules) {
         let played = sim::run(seed);
         if let Some(violation) = played.violation {
-            let again = format!("cargo run --release -p kpipe-test --bin simulate -- --replay {seed}");
+            let again =
+                format!("cargo run --release -p kpipe-test --bin simulate -- --replay {seed}");
             panic!("{violation}; {again}");
         }
         assert!(played.faults > 0, "schedule {seed} has no fault and no rebalance");
