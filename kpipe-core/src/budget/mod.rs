@@ -187,6 +187,9 @@ impl Budget {
             if state.share(id).waits_for_held.replace(want).is_none() {
                 state.held_waiters.push_back(id);
             }
+            // What it was woken for may be gone, because bytes are counted late, and another may be
+            // served all the same.
+            state.wake_for_held();
             return 0;
         }
         let State { held, shares, .. } = &mut *state;

@@ -292,3 +292,29 @@ fn a_slot_is_kept_from_a_waiter_that_may_not_take_it() {
     assert!(budget.hand_over(owner, 0));
     assert!(!woken(&signal));
 }
+
+/// R15: bytes are known only once records are taken, so what a waiter was woken for may be gone when it
+/// asks. Another may have its guarantee still.
+#[test]
+fn a_wake_up_that_came_too_late_for_one_goes_to_the_next() {
+    let budget = Budget::new(LIMITS);
+    let (hog, _) = member(&budget);
+    let ([first, over, within], [_, over_told, within_told]) = {
+        let members = [(); 3].map(|()| member(&budget));
+        (members.each_ref().map(|member| member.0), members.map(|member| member.1))
+    };
+    for (share, bytes) in [(over, 100), (hog, 1_000)] {
+        assert_eq!(budget.acquire_held(share, 1), 1);
+        budget.charge_bytes(share, bytes);
+    }
+    for share in [first, over, within] {
+        assert_eq!(budget.acquire_held(share, 10), 0);
+    }
+    budget.release_held(hog, 0, 400);
+    assert_eq!(budget.acquire_held(first, 1), 1, "woken by the release, and wakes the next one");
+    assert!(woken(&over_told) && !woken(&within_told));
+    budget.charge_bytes(first, 250);
+    assert_eq!(budget.acquire_held(over, 10), 0, "what is left is the last one's guarantee");
+    assert!(woken(&within_told), "who is not forgotten");
+    assert!(budget.acquire_held(within, 10) > 0);
+}
