@@ -20,8 +20,10 @@
 //! tokio = { version = "1", features = ["macros", "rt"] }
 //! ```
 //!
-//! Without its feature `kafka`, `kpipe-core` builds no C code, so a crate of handlers and its tests build in
-//! seconds; the binary that starts them asks for the feature.
+//! Without its feature `kafka`, `kpipe-core` builds no C code; the binary that starts the handlers asks for
+//! the feature. A crate of handlers and its tests (`examples/tests/parcels`) is 51 crates and 21 s from nothing,
+//! on two cores. A test of 100 records then takes about 2 ms in a debug build, 9 ms on a runtime of several
+//! threads.
 //!
 //! # A unit test
 //!
